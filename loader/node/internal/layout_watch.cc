@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kMostLooked = 4096;  // samples of a step that the means are of
 constexpr int kLowestPriority = 19;
+constexpr double kLeastWhole = 0.9;  // part of a global batch that counts as a whole one
 
 std::string memory_text(std::int64_t bytes) {
   if (bytes % kGiB == 0) return fmt::format("{}GiB", bytes / kGiB);
@@ -67,8 +68,9 @@ LayoutWatch::LayoutWatch(const ServedLayout* layout, const NodeOptions& options,
 
 void LayoutWatch::observe(const CostModel& model, std::span<const Load> loads) {
   if (gpu_memory_ == 0 || loads.empty()) return;
-  // The last step of an epoch may be smaller. Layouts are scored on whole ones.
-  if (loads.size() == static_cast<std::size_t>(options_.plan.global_batch_size)) {
+  // Some samples may be bad, but the last step of an epoch may be much smaller than others.
+  if (static_cast<double>(loads.size()) >=
+      kLeastWhole * static_cast<double>(options_.plan.global_batch_size)) {
     last_.emplace_back(loads.begin(), loads.end());
     if (last_.size() > kBatches) last_.pop_front();
   }
@@ -102,11 +104,12 @@ bool LayoutWatch::is_due() {
 
 // Starts a search with values of its own: the model goes on learning.
 void LayoutWatch::start(const CostModel& model) {
+  const std::size_t samples = std::ranges::min(last_, {}, &std::vector<Load>::size).size();
   Batches batches;
   for (const std::vector<Load>& loads : last_) {
     std::vector<SampleCost>& batch = batches.emplace_back();
-    batch.reserve(loads.size());
-    for (const Load& load : loads) {
+    batch.reserve(samples);
+    for (const Load& load : std::span(loads).first(samples)) {
       batch.push_back(one_rank_cost(model.predict_sample(load), load));
     }
   }

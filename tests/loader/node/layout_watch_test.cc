@@ -62,7 +62,7 @@ class LayoutWatchTest : public testing::Test {
   void train(const CostModel& model, std::uint64_t steps, std::int64_t scale = 1) {
     for (std::uint64_t i = 0; i < steps; ++i) {
       std::vector<Load> loads;
-      for (std::size_t n = 0; n < kSamples; ++n) {
+      for (std::size_t n = i % (bad_ + 1); n < kSamples; ++n) {
         const auto patches = static_cast<std::int64_t>(512 * (1 + random_.below(4)));
         loads.push_back(load_of_counts(patches, scale * (patches / 4 + 200)));
       }
@@ -79,6 +79,7 @@ class LayoutWatchTest : public testing::Test {
     return true;
   }
 
+  std::size_t bad_ = 0;  // most bad samples of a step
   NodeOptions options_;
   LogLines log_;
   Random random_{7};
@@ -102,6 +103,14 @@ TEST_F(LayoutWatchTest, TellsWhichCommandFindsABetterLayout) {
                   HasSubstr("isocost plan --gpus 8 --gpu-memory 80GiB --data 'data/my shards' "
                             "--global-batch-size 32"),
                   Not(HasSubstr("profile.json")))));
+}
+
+TEST_F(LayoutWatchTest, StepsWithBadSamplesCount) {
+  bad_ = 2;
+  serve(deep_layout());
+  train(model_, LayoutWatch::kPeriod);
+  ASSERT_TRUE(logged(1));
+  EXPECT_GT(watch_->gain(), 0.1);
 }
 
 TEST_F(LayoutWatchTest, EstimatesAgainOnceDataChange) {
