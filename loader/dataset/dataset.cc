@@ -227,8 +227,10 @@ std::vector<DatasetSource> Opening::sources(const Catalogue& catalogue) {
 
 std::string data_arguments(std::string_view data, const DatasetOptions& options) {
   std::string arguments = for_shell(data);
-  if (!options.model.empty()) arguments += " --model " + options.model.string();
-  if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
+  if (!options.model.empty()) arguments += " --model " + for_shell(options.model.string());
+  if (!options.index_dir.empty()) {
+    arguments += " --index-dir " + for_shell(options.index_dir.string());
+  }
   const ReadingOptions& reading = options.reading;
   if (!reading.ignore_parts.empty()) arguments += " --ignore-parts " + reading.ignore_parts;
   if (reading.weight_key != ReadingOptions{}.weight_key) {

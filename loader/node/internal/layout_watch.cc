@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <system_error>
 #include <utility>
 
@@ -118,8 +119,14 @@ void LayoutWatch::start(const CostModel& model) {
   job->cluster = layout_->job().cluster;
   job->cluster.gpu_memory = gpu_memory_;
   try {
-    thread_ = std::jthread([this, job = *std::move(job), batches = std::move(batches)](
-                               const std::stop_token& stop) { search(job, batches, stop); });
+    thread_ = std::jthread(
+        [this, job = *std::move(job), batches = std::move(batches)](const std::stop_token& stop) {
+          try {
+            search(job, batches, stop);
+          } catch (const std::exception& error) {  // no thread, no memory: training goes on
+            tell_no_search(error.what());
+          }
+        });
   } catch (const std::system_error& error) {
     tell_no_search(error.what());
   }
@@ -138,9 +145,9 @@ void LayoutWatch::set(std::optional<double> gain) {
 
 void LayoutWatch::search(const JobModel& job, const Batches& batches, const std::stop_token& stop) {
   name_thread("isocost-layout");
+  // Linux has priorities of threads, which those that they start inherit.
+  setpriority(PRIO_PROCESS, 0, kLowestPriority);
   const auto executor = make_thread_executor(1, "isocost-layout");
-  // The priority is the thread's alone: Linux has priorities of threads.
-  executor->submit([] { setpriority(PRIO_PROCESS, 0, kLowestPriority); });
   LayoutSearchContext context;
   context.executor = executor.get();
   context.stop = stop;
@@ -166,8 +173,9 @@ void LayoutWatch::search(const JobModel& job, const Batches& batches, const std:
 // Returns the command that searches for such a layout in full.
 std::string LayoutWatch::plan_command(const LayoutSearchOptions& search, bool adopted) const {
   std::string command = fmt::format(
-      "isocost plan --gpus {} --gpu-memory {} --data {} --global-batch-size {}", search.gpus,
-      memory_text(gpu_memory_),
+      "isocost plan --gpus {} --gpu-memory {} --data {} --global-batch-size {} --output "
+      "better_layout.json",
+      search.gpus, memory_text(gpu_memory_),
       data_arguments(without_secrets(options_.data), dataset_options_of(options_.decode)),
       options_.plan.global_batch_size);
   const std::filesystem::path& profile = options_.cost_model.profile_file;
