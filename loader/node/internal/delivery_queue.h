@@ -32,7 +32,8 @@ struct UnfinishedRanks {
 /// microbatches in order, as many as its credit allows. A step is held until every rank has
 /// acknowledged it, so that what was not acknowledged can be delivered again. Ranks are the
 /// receivers of a plan. A pure state machine without socket, clock or lock. With R ranks, a message
-/// or a microbatch takes O(log R), and a step O(R). Single-thread.
+/// or a microbatch takes O(log R), and a step O(R). An acknowledgement also looks at the rank's
+/// microbatches of the steps that are held. Single-thread.
 class DeliveryQueue {
  public:
   /// Finished steps that are still held for reports: reports on them are accepted after every rank
