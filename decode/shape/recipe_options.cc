@@ -1,5 +1,8 @@
 #include "decode/shape/recipe_options.h"
 
+#include <iomanip>
+#include <limits>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -38,6 +41,29 @@ Status Native28Options::validate() const {
 std::filesystem::path model_directory(const RecipeOptions& options) {
   const auto* model = std::get_if<ModelRecipeOptions>(&options);
   return model == nullptr ? std::filesystem::path() : model->directory;
+}
+
+std::string size_flags(const RecipeOptions& options) {
+  std::string flags;
+  if (const auto* model = std::get_if<ModelRecipeOptions>(&options)) {
+    if (!model->image_size.empty()) flags = " --image-size " + image_size_text(model->image_size);
+    return flags;
+  }
+  const Native28Options standard;
+  const auto& given = std::get<Native28Options>(options);
+  const auto add = [&](std::string_view flag, auto member) {
+    if (given.*member == standard.*member) return;
+    std::ostringstream value;
+    value << std::setprecision(std::numeric_limits<double>::max_digits10) << given.*member;
+    flags += " " + std::string(flag) + " " + value.str();
+  };
+  add("--max-image-patches", &Native28Options::max_image_patches);
+  add("--max-frame-patches", &Native28Options::max_frame_patches);
+  add("--video-fps", &Native28Options::video_fps);
+  add("--max-video-frames", &Native28Options::max_video_frames);
+  add("--max-audio-seconds", &Native28Options::max_audio_seconds);
+  add("--max-text-tokens", &Native28Options::max_text_tokens);
+  return flags;
 }
 
 Status validate_recipe(const RecipeOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -78,6 +79,11 @@ using RecipeOptions = std::variant<Native28Options, ModelRecipeOptions>;
 
 /// Returns the model's directory; empty for native28.
 std::filesystem::path model_directory(const RecipeOptions& options);
+
+/// Returns the flags with which commands plan samples in the same way, each after a space, without
+/// settings that have their defaults: " --max-image-patches 512". The model's directory and what
+/// changes values alone are left out.
+std::string size_flags(const RecipeOptions& options);
 
 /// Checks the values. Errors: those of Native28Options::validate.
 Status validate_recipe(const RecipeOptions& options);

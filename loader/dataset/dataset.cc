@@ -227,20 +227,21 @@ std::vector<DatasetSource> Opening::sources(const Catalogue& catalogue) {
 
 std::string data_arguments(std::string_view data, const DatasetOptions& options) {
   std::string arguments = for_shell(data);
-  if (!options.model.empty()) arguments += " --model " + for_shell(options.model.string());
-  if (!options.index_dir.empty()) {
-    arguments += " --index-dir " + for_shell(options.index_dir.string());
-  }
+  const auto add = [&arguments](std::string_view flag, const std::string& value,
+                                std::string_view standard = "") {
+    if (value != standard) arguments += " " + std::string(flag) + " " + for_shell(value);
+  };
+  add("--model", options.model.string());
+  add("--index-dir", options.index_dir.string());
+  add("--ca-file", options.stores.ca_file);
   const ReadingOptions& reading = options.reading;
-  if (!reading.ignore_parts.empty()) arguments += " --ignore-parts " + reading.ignore_parts;
-  if (reading.weight_key != ReadingOptions{}.weight_key) {
-    arguments += " --weight-key '" + reading.weight_key + "'";
-  }
-  if (!reading.media_root.empty()) arguments += " --media-root " + for_shell(reading.media_root);
+  add("--ignore-parts", reading.ignore_parts);
+  add("--weight-key", reading.weight_key, ReadingOptions{}.weight_key);
+  add("--media-root", reading.media_root);
   if (reading.number_keys) arguments += " --number-keys";
-  if (!reading.text.empty()) arguments += " --text " + for_shell(reading.text);
-  if (!reading.format.empty()) arguments += " --format " + reading.format;
-  if (!reading.split.empty()) arguments += " --split " + for_shell(reading.split);
+  add("--text", reading.text);
+  add("--format", reading.format);
+  add("--split", reading.split);
   if (options.limits.max_pixels != ProbeLimits{}.max_pixels) {
     arguments += " --max-decoded-pixels " + std::to_string(options.limits.max_pixels);
   }

@@ -75,7 +75,7 @@ struct DatasetOptions {
 
 /// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
 /// --model DIR --index-dir DIR --ignore-parts LIST --weight-key KEY --max-decoded-pixels N",
-/// without options that have their defaults.
+/// as a shell takes them, without options that have their defaults.
 std::string data_arguments(std::string_view data, const DatasetOptions& options);
 
 /// A source of an open data set: its samples have the ids from `first` on.

@@ -154,6 +154,16 @@ std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
   return beyond(llm, caps.llm_bytes, "llm");
 }
 
+std::vector<std::string> ServedLayout::warnings() const {
+  std::vector<std::string> all = layout_.warnings();
+  if (has_experts()) {
+    all.emplace_back(
+        "the model profile has layers with experts, whose seconds over tensor ranks and memory are "
+        "predicted as those of dense layers, and for which no better layout is looked for");
+  }
+  return all;
+}
+
 PipelineModel ServedLayout::pipeline(std::span<const double> slowdowns) const {
   PipelineModel model = pipeline_;
   if (slowdowns.empty()) return model;

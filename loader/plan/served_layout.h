@@ -82,8 +82,10 @@ class ServedLayout {
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// Returns why no plan can hold a sample of this load within the caps; nothing if one can.
   std::optional<std::string> beyond_memory(const Load& load) const;
-  /// See Layout::warnings.
-  std::vector<std::string> warnings() const { return layout_.warnings(); }
+  /// Returns whether the model profile has layers with experts, which are planned as dense ones.
+  bool has_experts() const { return job_.encoder.experts > 0 || job_.llm.experts > 0; }
+  /// Returns those of the layout (see Layout::warnings), and one for layers with experts.
+  std::vector<std::string> warnings() const;
   /// Returns the cost, on each tensor rank, of a sample that takes `seconds` on one rank.
   SampleCost price(const ModuleSeconds& seconds, const Load& load) const;
 

@@ -61,7 +61,7 @@ bool moved(double now, double before) {
 
 LayoutWatch::LayoutWatch(const ServedLayout* layout, const NodeOptions& options, LogSink log)
     : layout_(layout), options_(options), log_(std::move(log)) {
-  if (layout_ == nullptr) return;
+  if (layout_ == nullptr || layout_->has_experts()) return;  // whose layouts are not planned
   const RankMemory state = state_memory(layout_->job(), layout_->layout(), layout_->pipeline({}));
   gpu_memory_ =
       gpu_memory_of(layout_->layout(), state, LayoutSearchOptions{}.usable_memory).value_or(0);
@@ -158,34 +158,41 @@ void LayoutWatch::search(const JobModel& job, const Batches& batches, const std:
   }
   set(compared->gain());
   if (compared->gain() < kWorthTelling) return;
-  const bool adopted = job.profile.fingerprint() != options_.cost_model.profile->fingerprint();
+  const std::string profile = profile_source(job.profile);
   log(log_, LogLevel::kWarning,
       fmt::format("another layout would now be {:.0f} % faster (simulated on the last {}): {}. "
                   "Plan it with: {}{}",
                   100 * compared->gain(), counted(batches.size(), "step"),
                   compared->best.layout.to_string(),
-                  plan_command(search_like(job, layout_->layout()), adopted),
-                  adopted ? "; the model has changed, and the metrics endpoint returns its profile "
-                            "as /profile.json"
-                          : ""));
+                  plan_command(search_like(job, layout_->layout()), profile.empty()), profile));
+}
+
+// Returns where the command finds the profile, if that is no file that the node has read: the
+// command would measure the model, or plan with the built-in profile.
+std::string LayoutWatch::profile_source(const CostProfile& profile) const {
+  const CostModelOptions& model = options_.cost_model;
+  const bool adopted = profile.fingerprint() != model.profile->fingerprint();
+  const bool built_in = model_directory(options_.decode.recipe).empty() &&
+                        profile.fingerprint() == CostProfile::stated_default().fingerprint();
+  if (!adopted && (built_in || !model.profile_file.empty())) return "";
+  return fmt::format("; {}the metrics endpoint{} returns its profile as /profile.json",
+                     adopted ? "the model has changed, and " : "",
+                     options_.service.metrics.empty() ? " (option metrics)" : "");
 }
 
 // Returns the command that searches for such a layout in full.
-std::string LayoutWatch::plan_command(const LayoutSearchOptions& search, bool adopted) const {
+std::string LayoutWatch::plan_command(const LayoutSearchOptions& search, bool has_profile) const {
   std::string command = fmt::format(
-      "isocost plan --gpus {} --gpu-memory {} --data {} --global-batch-size {} --output "
+      "isocost plan --gpus {} --gpu-memory {} --data {}{} --global-batch-size {} --output "
       "better_layout.json",
       search.gpus, memory_text(gpu_memory_),
       data_arguments(without_secrets(options_.data), dataset_options_of(options_.decode)),
-      options_.plan.global_batch_size);
-  const std::filesystem::path& profile = options_.cost_model.profile_file;
-  if (adopted) {
-    command += " --profile profile.json";
-  } else if (!profile.empty()) {
-    command += " --profile " + for_shell(profile.string());
-  }
+      size_flags(options_.decode.recipe), options_.plan.global_batch_size);
+  const std::string profile =
+      has_profile ? options_.cost_model.profile_file.string() : std::string("profile.json");
+  if (!profile.empty()) command += " --profile " + for_shell(profile);
   const std::string& interconnect = layout_->layout().interconnect;
-  if (!interconnect.empty()) command += " --interconnect " + interconnect;
+  if (!interconnect.empty()) command += " --interconnect " + for_shell(interconnect);
   if (search.schedule != Schedule::k1F1B) {
     command += fmt::format(" --schedule {}", schedule_name(search.schedule));
   }

@@ -65,7 +65,8 @@ class LayoutWatch {
       ISOCOST_EXCLUDES(mutex_);
   void tell_no_search(const std::string& why) ISOCOST_EXCLUDES(mutex_);
   void set(std::optional<double> gain) ISOCOST_EXCLUDES(mutex_);
-  std::string plan_command(const LayoutSearchOptions& search, bool adopted) const;
+  std::string profile_source(const CostProfile& profile) const;
+  std::string plan_command(const LayoutSearchOptions& search, bool has_profile) const;
 
   const ServedLayout* const layout_;
   const NodeOptions& options_;

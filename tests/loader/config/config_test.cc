@@ -309,6 +309,19 @@ TEST_F(MakeOptions, WhatTheProfileDoesNotKnowCannotBeLimited) {
 }
 
 // Each setting's own text must be one that it reads back to the same value.
+// A command that a node names plans other samples if it lacks one of them.
+TEST(OptionTable, TheSizesOfARecipeAreFlags) {
+  for (const OptionSpec& spec : node_option_table()) {
+    if (!spec.name.starts_with("recipe.") || spec.name == "recipe.name") continue;
+    NodeOptions options;
+    EXPECT_EQ(size_flags(options.decode.recipe), "");
+    ASSERT_TRUE(spec.set(options, "7"));
+    EXPECT_EQ(size_flags(options.decode.recipe), " " + spec.flag() + " 7");
+  }
+  EXPECT_EQ(size_flags(ModelRecipeOptions{.directory = "model", .image_size = {{"max_pixels", 9}}}),
+            " --image-size max_pixels=9");
+}
+
 TEST(OptionTable, DefaultsReadBack) {
   for (const OptionSpec& spec : node_option_table()) {
     NodeOptions options;

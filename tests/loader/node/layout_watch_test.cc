@@ -17,6 +17,7 @@ namespace isocost {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -126,12 +127,55 @@ TEST_F(LayoutWatchTest, EstimatesAgainOnceDataChange) {
 // The profile exists in the node alone, so the command names where it can be read.
 TEST_F(LayoutWatchTest, NamesTheAdoptedProfile) {
   serve(deep_layout());
+  options_.cost_model.profile_file = "old.json";
   CostProfile slower = CostProfile::stated_default();
   slower.modules.at(static_cast<std::size_t>(CostModule::kLlm)).coefficients.per_unit *= 2;
   train(CostModel(slower, {}), LayoutWatch::kPeriod);
   ASSERT_TRUE(logged(1));
   EXPECT_THAT(log_.lines(),
-              ElementsAre(AllOf(HasSubstr("--profile profile.json"), HasSubstr("/profile.json"))));
+              ElementsAre(AllOf(HasSubstr("--profile profile.json"), Not(HasSubstr("old.json")),
+                                HasSubstr("the model has changed"), HasSubstr("/profile.json"))));
+}
+
+// The command would otherwise measure the model, or plan by the built-in profile.
+TEST_F(LayoutWatchTest, NamesAProfileThatIsNoFile) {
+  serve(deep_layout());
+  options_.decode.recipe = ModelRecipeOptions{.directory = "my model"};
+  train(model_, LayoutWatch::kPeriod);
+  ASSERT_TRUE(logged(1));
+  EXPECT_THAT(
+      log_.lines(),
+      ElementsAre(AllOf(HasSubstr("--model 'my model'"), HasSubstr("--profile profile.json"),
+                        Not(HasSubstr("has changed")), HasSubstr("/profile.json"))));
+}
+
+TEST_F(LayoutWatchTest, TheCommandPlansTheSameSamples) {
+  serve(deep_layout());
+  options_.cost_model.profile_file = "my profile.json";
+  options_.decode.reading.ignore_parts = "jxl,seg.png";
+  options_.decode.reading.text = "json[caption]";
+  options_.decode.reading.weight_key = "it's";
+  options_.decode.recipe = Native28Options{.max_image_patches = 512, .video_fps = 2.5};
+  train(model_, LayoutWatch::kPeriod);
+  ASSERT_TRUE(logged(1));
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(HasSubstr("--data 'data/my shards' --ignore-parts jxl,seg.png "
+                                    "--weight-key 'it'\\''s' --text 'json[caption]' "
+                                    "--max-image-patches 512 --video-fps 2.5 "
+                                    "--global-batch-size 32 --output better_layout.json "
+                                    "--profile 'my profile.json'")));
+}
+
+TEST_F(LayoutWatchTest, LooksForNoLayoutOfExperts) {
+  CostProfile with_experts = CostProfile::stated_default();
+  auto& llm = with_experts.modules.at(static_cast<std::size_t>(CostModule::kLlm)).architecture;
+  llm->experts = 8;
+  options_.cost_model.profile = std::make_shared<CostProfile>(with_experts);
+  serve(deep_layout());
+  EXPECT_THAT(layout_->warnings(), Contains(HasSubstr("layers with experts")));
+  train(CostModel(with_experts, {}), 2 * LayoutWatch::kPeriod);
+  watch_.reset();  // would wait for a search
+  EXPECT_THAT(log_.lines(), IsEmpty());
 }
 
 TEST_F(LayoutWatchTest, SaysNothingOfAGoodLayout) {
