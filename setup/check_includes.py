@@ -35,7 +35,7 @@ ROOMS = {
     "transport/wire": {"base"},
     "transport/protocol": {"base", "transport/wire"},
     "transport/shared_memory": {"base", "transport/wire"},
-    "transport/zmq": {"base", "transport/wire", "transport/shared_memory"},
+    "transport/zmq": {"base", "transport/wire", "transport/protocol", "transport/shared_memory"},
     "loader/dataset/stores/remote": {"base"},
     "loader/dataset/stores/cache": {"base", "loader/dataset/stores/remote"},
     "loader/dataset/stores/s3": {"base", "loader/dataset/stores/remote"},
@@ -67,7 +67,7 @@ ROOMS = {
                      | BALANCER,
     "loader/node/decoding": {"base", "base/executor", "decode", "transport/wire", "loader/dataset/stores",
                              "loader/dataset", "loader/plan"},
-    "loader/node": {"base", "base/executor", "costmodel", "decode", "transport/wire", "transport/zmq",
+    "loader/node": {"base", "base/executor", "costmodel", "decode", "transport/wire", "transport/protocol", "transport/zmq",
                     "loader/dataset/names", "loader/dataset", "loader/plan/mixture", "loader/plan", "loader/metrics",
                     "loader/report", "loader/node/decoding"}
                    | BALANCER,

@@ -53,7 +53,7 @@ class Node {
     }
     server_ = isocost::Server::create(
                   options, [](const auto&) { return isocost::Welcome{}; },
-                  [this](const isocost::ServerEvent& event) { on_event(event); }, {})
+                  [this](const isocost::ClientEvent& event) { on_event(event); }, {})
                   .value();
     std::puts(server_->endpoint().c_str());
     std::fflush(stdout);
@@ -63,7 +63,7 @@ class Node {
   }
 
  private:
-  void on_event(const isocost::ServerEvent& event) {
+  void on_event(const isocost::ClientEvent& event) {
     // A trainer acknowledges the last microbatch when it begins to wait for the next.
     const bool waits = std::holds_alternative<isocost::Acknowledged>(event);
     const auto* room = std::get_if<isocost::CreditGranted>(&event);

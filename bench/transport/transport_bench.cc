@@ -135,14 +135,14 @@ class Sender {
     const isocost::MutexLock lock(mutex_);
     auto server = isocost::Server::create(
         options, [](const auto&) { return isocost::Welcome{}; },
-        [this](const isocost::ServerEvent& event) { on_event(event); }, {});
+        [this](const isocost::ClientEvent& event) { on_event(event); }, {});
     if (!server) give_up(server.error().message());
     server_ = *std::move(server);
   }
   const std::string& endpoint() const { return server_->endpoint(); }
 
  private:
-  void on_event(const isocost::ServerEvent& event) {
+  void on_event(const isocost::ClientEvent& event) {
     const isocost::MutexLock lock(mutex_);
     const auto* credit = std::get_if<isocost::CreditGranted>(&event);
     if (credit == nullptr) return;

@@ -166,7 +166,7 @@ class NodeImpl final : public Node {
   void pass_warning(const ClientJoined& joined);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
-  void on_event(const ServerEvent& event);
+  void on_event(const ClientEvent& event);
   PlanningInput planning_input();
   std::string name_of(std::int32_t rank) const;
   std::string obstacle() const;
@@ -232,7 +232,7 @@ Status NodeImpl::open_socket() {
   ISOCOST_ASSIGN(server_,
                  Server::create(
                      server, [this](const JoinRequest& request) { return answer(request); },
-                     [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+                     [this](const ClientEvent& event) { on_event(event); }, parts_.log));
   audience_.emplace(announcer_, *server_);
   return {};
 }
@@ -415,7 +415,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   return welcome;
 }
 
-void NodeImpl::on_event(const ServerEvent& event) {
+void NodeImpl::on_event(const ClientEvent& event) {
   if (const auto* reported = std::get_if<Reported>(&event)) {
     reports_.take(reported->rank, reported->report);
     if (has_seconds(reported->report)) unreported_.reported();

@@ -55,7 +55,7 @@ class Peers : public testing::Test {
     welcome.ranks = 2;
     return Server::create(
                options, admit_ranks(welcome),
-               [this](const ServerEvent& event) {
+               [this](const ClientEvent& event) {
                  if (std::holds_alternative<ClientJoined>(event)) ++joined_;
                },
                [this](LogLevel, std::string_view text) {
@@ -238,7 +238,7 @@ TEST_F(Peers, AClientThatIsThereBeforeTheNodeFindsItsKeyLater) {
   Welcome welcome;
   welcome.ranks = 1;
   const auto server = Server::create(options, admit_ranks(welcome),
-                                     [this](const ServerEvent& event) {
+                                     [this](const ClientEvent& event) {
                                        if (std::holds_alternative<ClientJoined>(event)) ++joined_;
                                      },
                                      {})

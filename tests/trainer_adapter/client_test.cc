@@ -349,7 +349,7 @@ TEST(Client, StopsWaitingWhenAsked) {
   ScriptedNode node(server_options(), 0, kBytes);
   ServerOptions quiet = server_options();
   quiet.bind = "tcp://127.0.0.1:*";
-  const auto server = Server::create(quiet, admit_ranks({}), [](const ServerEvent&) {}, {}).value();
+  const auto server = Server::create(quiet, admit_ranks({}), [](const ClientEvent&) {}, {}).value();
   const auto client = Client::connect(client_options(server->endpoint())).value();
   std::stop_source stop;
   stop.request_stop();
@@ -465,7 +465,7 @@ TEST(Server, ALostRankIsToldToTheOthers) {
 
 TEST(Server, ErrorsNameTheAddress) {
   const auto failure = [](ServerOptions options) {
-    const auto server = Server::create(options, admit_ranks({}), [](const ServerEvent&) {}, {});
+    const auto server = Server::create(options, admit_ranks({}), [](const ClientEvent&) {}, {});
     return server ? Error(ErrorCode::kInternal, "bound") : server.error();
   };
   ScriptedNode node(server_options(), 1, kBytes);

@@ -19,7 +19,7 @@ ScriptedNode::ScriptedNode(const ServerOptions& options, std::uint32_t steps,
   welcome.ranks = ranks;
   welcome.shared_memory = offer;
   auto server = Server::create(options, admit_ranks(welcome),
-                               [this](const ServerEvent& event) { on_event(event); }, {});
+                               [this](const ClientEvent& event) { on_event(event); }, {});
   if (!server) throw std::runtime_error(server.error().message());
   server_ = *std::move(server);
 }
@@ -47,7 +47,7 @@ std::vector<std::uint8_t> ScriptedNode::content(std::uint64_t id, std::int64_t s
   return bytes;
 }
 
-void ScriptedNode::on_event(const ServerEvent& event) {
+void ScriptedNode::on_event(const ClientEvent& event) {
   const MutexLock lock(mutex_);
   if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     counts_.joined[joined->rank] += 1;

@@ -46,7 +46,7 @@ class ScriptedNode {
   static std::vector<std::uint8_t> content(std::uint64_t id, std::int64_t size);
 
  private:
-  void on_event(const ServerEvent& event) ISOCOST_EXCLUDES(mutex_);
+  void on_event(const ClientEvent& event) ISOCOST_EXCLUDES(mutex_);
   void send_more(std::int32_t rank) ISOCOST_REQUIRES(mutex_);
   void send_step(std::int32_t rank, std::uint32_t step) ISOCOST_REQUIRES(mutex_);
 

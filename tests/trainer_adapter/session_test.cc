@@ -170,7 +170,7 @@ class Waiting : public testing::Test {
  protected:
   void SetUp() override {
     server_ =
-        Server::create(server_options(), admit_ranks({}), [](const ServerEvent&) {}, {}).value();
+        Server::create(server_options(), admit_ranks({}), [](const ClientEvent&) {}, {}).value();
     client_ = Client::connect(client_options(server_->endpoint())).value();
   }
   // Runs `next` on a thread, does `action` once that has begun, and says how `next` ended and when.
@@ -274,7 +274,7 @@ TEST(Session, EpochsEndOneByOne) {
     if (sent == 2) server->epoch_end(0, {0, 2, 2, 0, 0, false});
     if (sent == 3) server->epoch_end(0, {1, 1, 1, 0, 0, true});
   };
-  const auto on_event = [&](const ServerEvent& event) {
+  const auto on_event = [&](const ClientEvent& event) {
     const MutexLock lock(mutex);
     const auto* credit = std::get_if<CreditGranted>(&event);
     for (std::uint32_t i = 0; credit != nullptr && i < credit->microbatches && sent < 3; ++i)

@@ -3,12 +3,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
-#include "base/log.h"
 #include "base/result.h"
+#include "transport/protocol/log_line.h"
 #include "transport/wire/messages.h"
 #include "transport/wire/wire.h"
 
@@ -71,12 +70,6 @@ struct Answer {
 
 /// Answers with RankMachine::tell_unreached why the last attempt to connect reached no node.
 struct ExplainUnreached {};
-
-/// Writes a line for whoever watches the training.
-struct LogLine {
-  LogLevel level = LogLevel::kInfo;
-  std::string text;
-};
 
 using RankAction = std::variant<SendMessage, JoinAgain, SetHeartbeat, LeaveMemory,
                                 AttachMemoryOffered, BeginAssembly, DropIncomplete, HandOver, Fail,

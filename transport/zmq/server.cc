@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/range.h"
 #include "base/thread_name.h"
+#include "transport/protocol/coordinator.h"
 #include "transport/shared_memory/block_sender.h"
 #include "transport/wire/wire.h"
 #include "transport/zmq/internal/endpoint.h"
@@ -28,7 +29,6 @@
 #include "transport/zmq/internal/key_gate.h"
 #include "transport/zmq/internal/lost_peers.h"
 #include "transport/zmq/internal/polling.h"
-#include "transport/zmq/internal/rank_holders.h"
 #include "transport/zmq/internal/running_clock.h"
 #include "transport/zmq/internal/server_security.h"
 #include "transport/zmq/internal/stranger_answers.h"
@@ -71,7 +71,7 @@ std::uint64_t random_id() {
 class ServerImpl final : public Server {
  public:
   ServerImpl(const ServerOptions& options, Admission admit,
-             std::function<void(const ServerEvent&)> on_event, LogSink log)
+             std::function<void(const ClientEvent&)> on_event, LogSink log)
       : options_(options),
         admit_(std::move(admit)),
         on_event_(std::move(on_event)),
@@ -103,17 +103,16 @@ class ServerImpl final : public Server {
   void receive_all();
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
-  void let_in(const std::string& address, const Hello& hello, Welcome welcome);
-  void send_welcome(const std::string& address, std::uint64_t session, Welcome welcome);
   void close_lost(const Hello& hello);
-  bool close_if_lost(std::int32_t rank);
-  std::optional<Refusal> check_rank_is_free(const Hello& hello);
-  void take(std::int32_t rank, const Message& message);
+  void close(const std::string& address);
+  void perform();
+  void perform(const ClientEvent& event);
+  void perform(WelcomeClient welcome);
+  void perform(const RefuseClient& refused);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
   void refuse_stranger(const std::string& address, const Refusal& refusal);
   void send_to_all(std::vector<zmq::message_t>& frames);
-  void leave(std::int32_t rank, bool finished);
   std::string name_of(std::int32_t rank) const {
     return options_.rank_name ? options_.rank_name(rank) : "rank " + std::to_string(rank);
   }
@@ -122,9 +121,8 @@ class ServerImpl final : public Server {
   std::optional<Failure> failure();
 
   const ServerOptions options_;
-  const std::uint64_t node_id_ = random_id();
   const Admission admit_;
-  std::function<void(const ServerEvent&)> on_event_;
+  std::function<void(const ClientEvent&)> on_event_;
   LogSink log_;
   std::string endpoint_;
   JobKeyFile job_key_file_;
@@ -142,7 +140,9 @@ class ServerImpl final : public Server {
   // Time in which the thread did not run counts as at most a heartbeat, and a little.
   RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
   Inbox inbox_{router_};
-  RankHolders holders_;
+  Coordinator coordinator_{{random_id(), options_.heartbeat, options_.heartbeat_timeout,
+                            [this](std::int32_t rank) { return name_of(rank); }}};
+  CoordinatorActions actions_;
   StrangerAnswers answers_;
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
@@ -268,9 +268,8 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
     hello(address, *received);
     return;
   }
-  // Messages that a client sent before it noticed a lost connection come from an address that holds
-  // no rank. The client sends hello again, and repeats its last acknowledgement.
-  if (const auto rank = holders_.heard(address, clock_.now())) take(*rank, *message);
+  coordinator_.receive(address, *message, clock_.now(), actions_);
+  perform();
 }
 
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
@@ -280,101 +279,68 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     return;
   }
   close_lost(hello);
-  const JoinRequest request{hello, holders_.is_same_client(hello), !holders_.held_by_another(hello),
-                            check_rank_is_free(hello)};
-  auto welcome = admit_(request);
-  if (welcome && hello.rank == kNoRank) {
-    send_welcome(address, 0, *std::move(welcome));
-    return;
-  }
-  if (welcome && request.rank_taken) welcome = tl::unexpected(*request.rank_taken);
-  if (welcome) {
-    let_in(address, hello, *std::move(welcome));
-  } else {
-    refuse_stranger(address, welcome.error());
-    warn("a client was refused: " + welcome.error().message);
-  }
+  const JoinRequest request = coordinator_.request(hello, clock_.now());
+  coordinator_.answer(address, request, admit_(request), clock_.now(), actions_);
+  perform();
 }
 
-void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome welcome) {
-  const auto held = holders_.rank_of(address);
-  if (held && *held != hello.rank) leave(*held, false);
-  const bool same = holders_.is_same_client(hello);
-  const std::uint64_t session = holders_.join(address, hello, clock_.now());
-  std::optional<Position> received;
-  if (hello.has_position) received = hello.position;
-  on_event_(ClientJoined{hello.rank, same, received, session});
-  if (blocks_) welcome.shared_memory = blocks_->offer(hello.rank, session);
-  send_welcome(address, session, std::move(welcome));
-}
-
-void ServerImpl::send_welcome(const std::string& address, std::uint64_t session, Welcome welcome) {
-  welcome.node_id = node_id_;
-  welcome.session = session;
-  welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
-  welcome.heartbeat_timeout_ms = static_cast<std::uint32_t>(options_.heartbeat_timeout.count());
-  send_to(address, welcome);
-}
-
-// Ends the memberships that a hello depends on and whose connections are gone: that of its rank,
-// and those of all others unless one is alive. The rank of a killed trainer is then free at once,
-// without waiting for the time-out.
+// Ends the memberships that a hello depends on and whose connections are gone. The rank of a killed
+// trainer is then free at once, without waiting for the time-out.
 void ServerImpl::close_lost(const Hello& hello) {
-  if (holders_.is_held_by_another(hello)) close_if_lost(hello.rank);
-  for (auto other = holders_.held_by_another(hello); other;
-       other = holders_.held_by_another(hello)) {
-    if (!close_if_lost(*other)) return;
+  while (const std::string* other = coordinator_.depends_on(hello)) {
+    const std::string address = *other;
+    if (send_to(address, Heartbeat{})) return;
+    close(address);
   }
 }
 
-// Ends a rank's membership if its connection is gone, after what it brought: the last
-// acknowledgement says where the next client continues, though that one's hello may have overtaken
-// it. Returns whether it is gone.
-bool ServerImpl::close_if_lost(std::int32_t rank) {
-  const std::string address = *holders_.address_of(rank);
-  if (send_to(address, Heartbeat{})) return false;
+// Takes what a lost connection has brought, though the hello that asks may have overtaken it, and
+// closes it.
+void ServerImpl::close(const std::string& address) {
   for (const Inbox::Frames& frames : inbox_.take_of(address)) {
     if (frames.size() != 2) continue;
     const auto message = decode(bytes_of(frames[1]));
-    const auto held = holders_.heard(address, clock_.now());
-    if (message && held) take(*held, *message);
+    if (message) coordinator_.receive(address, *message, clock_.now(), actions_);
   }
-  if (holders_.rank_of(address)) leave(rank, false);
-  return true;
+  coordinator_.close(address, actions_);
+  perform();
 }
 
-// The other client may have stopped, or its machine may be gone with the connection left open, so
-// it is known to be alive only if it sends something after another client asked for the rank.
-std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
-  if (!holders_.is_held_by_another(hello)) return std::nullopt;
-  const std::string rank = name_of(hello.rank);
-  if (holders_.challenge(hello.rank, clock_.now())) {
-    return Refusal{
-        ErrorCode::kAlreadyExists,
-        rank + " is taken by another client, which is alive: give each process its own rank"};
+void ServerImpl::perform() {
+  for (CoordinatorAction& action : actions_) {
+    if (const auto* event = std::get_if<ClientEvent>(&action)) {
+      perform(*event);
+    } else if (const auto* sent = std::get_if<SendToClient>(&action)) {
+      send_to(sent->address, sent->message);
+    } else if (auto* welcome = std::get_if<WelcomeClient>(&action)) {
+      perform(std::move(*welcome));
+    } else if (const auto* refused = std::get_if<RefuseClient>(&action)) {
+      perform(*refused);
+    } else if (const auto* line = std::get_if<LogLine>(&action)) {
+      log(log_, line->level, line->text);
+    }
   }
-  return Refusal{ErrorCode::kUnavailable,
-                 rank +
-                     " is held by another client: it is free when that client is gone, or has sent "
-                     "nothing for the heartbeat time-out"};
+  actions_.clear();
 }
 
-void ServerImpl::take(std::int32_t rank, const Message& message) {
-  if (const auto* credit = std::get_if<Credit>(&message)) {
-    // The client granted this credit before it received the welcome of this session.
-    if (credit->session != holders_.session_of(rank)) return;
-    // A client attaches before it grants the first credit, and gives back blocks before the next.
-    if (blocks_) blocks_->serve();
-    on_event_(CreditGranted{rank, credit->microbatches});
-  } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
-    on_event_(Acknowledged{rank, done->position});
-  } else if (const auto* report = std::get_if<Report>(&message)) {
-    on_event_(Reported{rank, *report});
-  } else if (const auto* profile_update = std::get_if<ProfileUpdate>(&message)) {
-    on_event_(ProfileReceived{rank, *profile_update});
-  } else if (std::holds_alternative<Leave>(message)) {
-    leave(rank, true);
+void ServerImpl::perform(const ClientEvent& event) {
+  // A client attaches before it grants the first credit, and gives back blocks before the next.
+  if (blocks_ && std::holds_alternative<CreditGranted>(event)) blocks_->serve();
+  const auto* left = std::get_if<ClientLeft>(&event);
+  if (blocks_ && left != nullptr) blocks_->forget(left->rank);
+  on_event_(event);
+}
+
+void ServerImpl::perform(WelcomeClient welcome) {
+  if (blocks_ && welcome.rank != kNoRank) {
+    welcome.welcome.shared_memory = blocks_->offer(welcome.rank, welcome.welcome.session);
   }
+  send_to(welcome.address, std::move(welcome.welcome));
+}
+
+void ServerImpl::perform(const RefuseClient& refused) {
+  refuse_stranger(refused.address, refused.refusal);
+  warn("a client was refused: " + refused.refusal.message);
 }
 
 void ServerImpl::keep_alive() {
@@ -382,24 +348,8 @@ void ServerImpl::keep_alive() {
   if (now < next_beat_) return;
   next_beat_ = now + options_.heartbeat;
   job_key_file_.keep();
-  for (const auto& [rank, address] : holders_.all()) {
-    if (holders_.is_silent(rank, clock_.now(), options_.heartbeat_timeout)) {
-      const std::string text =
-          name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
-          " and is considered lost; its microbatches are kept until it comes back";
-      log(log_, LogLevel::kWarning, text);
-      leave(rank, false);
-      notify_all(Notice{text});
-    } else {
-      send_to(address, Heartbeat{});
-    }
-  }
-}
-
-void ServerImpl::leave(std::int32_t rank, bool finished) {
-  holders_.leave(rank);
-  if (blocks_) blocks_->forget(rank);
-  on_event_(ClientLeft{rank, finished});
+  coordinator_.tick(clock_.now(), actions_);
+  perform();
 }
 
 // Sends a message. Returns false if the connection with that address is gone.
@@ -417,7 +367,7 @@ void ServerImpl::refuse_stranger(const std::string& address, const Refusal& refu
 }
 
 void ServerImpl::send_to_all(std::vector<zmq::message_t>& frames) {
-  for (const auto& [rank, address] : holders_.all()) {
+  for (const auto& [rank, address] : coordinator_.all()) {
     std::vector<zmq::message_t> copies(1 + frames.size());
     copies.front() = zmq::message_t(address);
     for (std::size_t i = 0; i < frames.size(); ++i) copies[i + 1].copy(frames[i]);
@@ -448,9 +398,8 @@ void ServerImpl::send_queued() {
       send_to_all(message.frames);
       continue;
     }
-    const std::string* address = holders_.address_of(message.rank);
+    const std::string* address = coordinator_.address_of(message.rank, message.session);
     if (address == nullptr) continue;  // sent again after a join
-    if (message.session != 0 && message.session != holders_.session_of(message.rank)) continue;
     message.frames.insert(message.frames.begin(), zmq::message_t(*address));
     send_frames(router_, message.frames);
   }
@@ -500,28 +449,6 @@ void ServerImpl::fail(const Error& error, const std::optional<Position>& resume_
 
 }  // namespace
 
-std::string client_name(const Hello& hello) {
-  return hello.rank == kNoRank ? "a client" : "rank " + std::to_string(hello.rank);
-}
-
-std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
-  const std::string client = client_name(hello);
-  if (hello.rank < kNoRank || hello.rank >= ranks) {
-    return Refusal{
-        ErrorCode::kInvalidArgument,
-        client + " is out of range: this node serves " +
-            (ranks == 1 ? "rank 0 alone" : "ranks 0 to " + std::to_string(ranks - 1)) +
-            ". Set world_size to the number of ranks on every rank, and the node's --ranks, where "
-            "given, to the same"};
-  }
-  if (hello.world_size != 0 && hello.world_size != ranks) {
-    return Refusal{ErrorCode::kInvalidArgument, client + " expects a world size of " +
-                                                    std::to_string(hello.world_size) +
-                                                    ", the node serves " + counted(ranks, "rank")};
-  }
-  return std::nullopt;
-}
-
 Status check_server(const ServerOptions& options) {
   if (options.heartbeat.count() < 1 || options.heartbeat_timeout < options.heartbeat) {
     return Error(ErrorCode::kInvalidArgument,
@@ -535,7 +462,7 @@ Status check_server(const ServerOptions& options) {
 }
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Admission admit,
-                                               std::function<void(const ServerEvent&)> on_event,
+                                               std::function<void(const ClientEvent&)> on_event,
                                                LogSink log) {
   ISOCOST_TRY(check_server(options));
   try {

@@ -10,6 +10,8 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "transport/protocol/client_events.h"
+#include "transport/protocol/join_request.h"
 #include "transport/wire/messages.h"
 
 namespace isocost {
@@ -37,57 +39,10 @@ struct ServerOptions {
   std::function<std::shared_ptr<const void>(std::int64_t bytes)> reserve_block = {};
 };
 
-/// A client's hello, with what the server knows about the rank it asks for.
-struct JoinRequest {
-  const Hello& hello;
-  bool same_client = false;  ///< Whether the client holds the rank already and has reconnected.
-  bool alone = false;        ///< Whether no other client holds a rank.
-  /// A refusal if another client holds the rank: kAlreadyExists if that one is known to be alive,
-  /// kUnavailable (ask again) until it has answered or is considered lost.
-  std::optional<Refusal> rank_taken;
-};
-
 /// Decides who may join, and with which welcome. What clients had sent whose connection is closed,
 /// and that they left, was reported before. The server itself ensures that one live client holds a
 /// rank, and fills in the welcome's node id, session, heartbeat and time-out.
 using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
-
-/// Returns a client's name for people: "rank 3", or "a client" if it has no rank.
-std::string client_name(const Hello& hello);
-
-/// Returns a refusal if a client cannot be one of `ranks`: its number is out of range, or it
-/// expects another world size.
-std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
-
-/// Events of clients, for the server's owner.
-struct ClientJoined {
-  std::int32_t rank = 0;
-  bool same_client = false;          ///< Whether the client that had this rank has reconnected.
-  std::optional<Position> received;  ///< The last microbatch that is complete at the client.
-  std::uint64_t session = 0;         ///< Number of this join, never 0 and never used again.
-};
-struct ClientLeft {
-  std::int32_t rank = 0;
-  bool finished = false;  ///< Whether it sent a leave message; otherwise it is considered lost.
-};
-struct CreditGranted {
-  std::int32_t rank = 0;
-  std::uint32_t microbatches = 0;
-};
-struct Acknowledged {
-  std::int32_t rank = 0;
-  Position position;
-};
-struct Reported {
-  std::int32_t rank = 0;
-  Report report;
-};
-struct ProfileReceived {
-  std::int32_t rank = 0;
-  ProfileUpdate update;  ///< Not parsed yet.
-};
-using ServerEvent =
-    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;
 
 /// The node's socket on a thread of its own: admits one client per rank, sends and expects
 /// heartbeats, and sends microbatches. A client is refused, with the reason, if it uses another
@@ -102,7 +57,7 @@ class Server {
   /// use; kInvalidArgument for an invalid endpoint, an address beyond loopback without keys, or
   /// unreadable keys.
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Admission admit,
-                                                std::function<void(const ServerEvent&)> on_event,
+                                                std::function<void(const ClientEvent&)> on_event,
                                                 LogSink log);
   /// Waits up to a second for queued messages to leave, releases every `keep` and joins the thread.
   virtual ~Server() = default;

@@ -39,7 +39,7 @@ class OneMicrobatchNode {
     ServerOptions options;
     options.bind = "tcp://127.0.0.1:*";
     auto server = Server::create(options, admit_ranks({}),
-                                 [this](const ServerEvent& event) { on(event); }, {});
+                                 [this](const ClientEvent& event) { on(event); }, {});
     server_ = std::move(server).value();
     const MutexLock lock(mutex_);
     ready_ = true;
@@ -57,7 +57,7 @@ class OneMicrobatchNode {
   }
 
  private:
-  void on(const ServerEvent& event) {
+  void on(const ClientEvent& event) {
     if (const auto* reported = std::get_if<Reported>(&event)) {
       const MutexLock lock(mutex_);
       report_ = reported->report;

@@ -51,7 +51,7 @@ class Recorded {
  public:
   explicit Recorded(const ServerOptions& options)
       : server_(Server::create(options, admit_ranks(two_ranks()),
-                               [this](const ServerEvent& event) { take(event); }, {})
+                               [this](const ClientEvent& event) { take(event); }, {})
                     .value()) {}
 
   Server& operator*() { return *server_; }
@@ -75,12 +75,12 @@ class Recorded {
   template <typename T>
   std::vector<T> all_locked() const ISOCOST_REQUIRES(mutex_) {
     std::vector<T> found;
-    for (const ServerEvent& event : events_) {
+    for (const ClientEvent& event : events_) {
       if (const auto* value = std::get_if<T>(&event)) found.push_back(*value);
     }
     return found;
   }
-  void take(const ServerEvent& event) {
+  void take(const ClientEvent& event) {
     const MutexLock lock(mutex_);
     events_.push_back(event);
     changed_.notify_all();
@@ -88,7 +88,7 @@ class Recorded {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<ServerEvent> events_ ISOCOST_GUARDED_BY(mutex_);
+  std::vector<ClientEvent> events_ ISOCOST_GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;  // last: its thread calls `take`
 };
 
@@ -235,7 +235,7 @@ TEST(Server, AClientIsAloneAfterWhatTheOthersSaidLast) {
         admitted = request.hello.rank == 1;
         return admit(request);
       },
-      [&](const ServerEvent& event) {
+      [&](const ClientEvent& event) {
         if (const auto* done = std::get_if<Acknowledged>(&event)) {
           seen.push_back("step " + std::to_string(done->position.step));
         } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
@@ -279,7 +279,7 @@ TEST(Server, AdmitsTheNextClientOfARankAfterWhatTheLastOneSaid) {
         if (request.hello.rank == 0) seen.emplace_back("admitted");
         return admit(request);
       },
-      [&](const ServerEvent& event) {
+      [&](const ClientEvent& event) {
         if (std::holds_alternative<CreditGranted>(event)) {
           begun.count_down();
           left.wait();
@@ -416,7 +416,7 @@ class IpcPath : public testing::Test {
     return options;
   }
   static ErrorCode failure(const ServerOptions& options) {
-    const auto server = Server::create(options, admit_ranks({}), [](const ServerEvent&) {}, {});
+    const auto server = Server::create(options, admit_ranks({}), [](const ClientEvent&) {}, {});
     return server ? ErrorCode::kInternal : server.error().code();
   }
 

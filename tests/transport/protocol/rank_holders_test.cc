@@ -1,4 +1,4 @@
-#include "transport/zmq/internal/rank_holders.h"
+#include "transport/protocol/rank_holders.h"
 
 #include <gtest/gtest.h>
 
