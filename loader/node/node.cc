@@ -161,7 +161,7 @@ class NodeImpl final : public Node {
   Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
   tl::expected<std::shared_ptr<const JobOrder>, Refusal> order_for(Hello& hello);
-  tl::expected<Welcome, Refusal> repeat_step(const Hello& hello, UnaskedStart start);
+  void note_admission(const Hello& hello, bool same_client, const CurrentJob::Admission& admitted);
   void warn_joining(const Hello& hello, std::optional<std::string> warning);
   void pass_warning(const ClientJoined& joined);
   void compare_hardware(const Hello& hello);
@@ -290,35 +290,26 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   compare_hardware(hello);
   const auto order = order_for(hello);
   if (!order) return tl::unexpected(order.error());
-  const auto evaluation = job_.evaluate(hello, request.same_client);
-  if (!evaluation) return tl::unexpected(evaluation.error());
-  if (evaluation->decision == JoinDecision::kAnswer) return welcome(evaluation->job);
-  if (evaluation->joins()) {
-    if (request.rank_taken) return tl::unexpected(*request.rank_taken);
-    steps_.receive_state(hello.start.cost_model_state);
-    const bool repeats = evaluation->decision == JoinDecision::kJoinOrRepeatStep;
-    if (repeats && request.alone) return repeat_step(hello, evaluation->unasked);
-    const bool reconnects = hello.job != 0 || request.same_client;
-    if (!reconnects && !hello.has_start) {
-      warn_joining(hello, warning_of(name_of(hello.rank), evaluation->unasked));
-    }
-    return welcome(evaluation->job);
+  const auto admitted =
+      job_.admit({hello, request.same_client, request.alone, request.rank_taken}, *order);
+  if (!admitted) return tl::unexpected(admitted.error());
+  note_admission(hello, request.same_client, *admitted);
+  return welcome(admitted->job);
+}
+
+// Takes the state that the client brings, and says where it continues without having asked for it.
+void NodeImpl::note_admission(const Hello& hello, bool same_client,
+                              const CurrentJob::Admission& admitted) {
+  using Kind = CurrentJob::Admission::Kind;
+  if (admitted.kind == Kind::kBegun) unreported_.begin_job();
+  if (admitted.kind == Kind::kRepeated) {
+    warn_joining(hello, warning_of_repeated_step(name_of(hello.rank), admitted.unasked));
   }
-  const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
-  if (auto refusal = check_saved_position(hello, epochs, (*order)->cursor.steps(hello.start.epoch)))
-    return tl::unexpected(*std::move(refusal));
-  if (evaluation->decision == JoinDecision::kBeginAgain && request.rank_taken) {
-    return tl::unexpected(*request.rank_taken);
-  }
-  // Stored before the job begins, since planning begins with it.
+  if (admitted.kind != Kind::kJoined) return;
   steps_.receive_state(hello.start.cost_model_state);
-  const auto job = job_.begin(hello, request.alone, *order);
-  if (!job) {
-    steps_.drop_received_state();
-    return tl::unexpected(job.error());
-  }
-  unreported_.begin_job();
-  return welcome(*job);
+  const bool reconnects = hello.job != 0 || same_client;
+  if (reconnects || hello.has_start) return;
+  warn_joining(hello, warning_of(name_of(hello.rank), admitted.unasked));
 }
 
 // Returns the samples of the job that a client asks for, and makes its start one of this order.
@@ -347,15 +338,6 @@ tl::expected<std::shared_ptr<const JobOrder>, Refusal> NodeImpl::order_for(Hello
     }
   }
   return order;
-}
-
-// Begins the step again inside which the last run ended: its gradients are lost with it.
-tl::expected<Welcome, Refusal> NodeImpl::repeat_step(const Hello& hello, UnaskedStart start) {
-  const auto job = job_.repeat_step();
-  if (!job) return tl::unexpected(job.error());
-  start.next = {job->start.epoch, job->start.step, 0};
-  warn_joining(hello, warning_of_repeated_step(name_of(hello.rank), start));
-  return welcome(*job);
 }
 
 // Logs a warning, and keeps it for the client, to which it is sent when it has joined.
@@ -442,6 +424,7 @@ void NodeImpl::on_event(const ClientEvent& event) {
 PlanningInput NodeImpl::planning_input() {
   return {.begin_job =
               [this](const JobTerms& job) {
+                if (job.cost_model_state) steps_.receive_state(*job.cost_model_state);
                 steps_.draw_by(job.order);
                 steps_.begin_job(job.ranks);
               },

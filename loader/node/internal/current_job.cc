@@ -14,10 +14,12 @@ bool is_something(const Result<CurrentJob::Next>& next) {
 
 }  // namespace
 
-tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& hello,
-                                                                   bool same_client) const {
+tl::expected<CurrentJob::Admission, Refusal> CurrentJob::admit(
+    const JoinRequest& request, std::shared_ptr<const JobOrder> order) {
+  const MonotonicTime now = clock_();
   const MutexLock lock(mutex_);
-  return jobs_.evaluate(hello, same_client);
+  changed_.notify_all();
+  return jobs_.admit(request, std::move(order), now);
 }
 
 tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone,
@@ -26,13 +28,6 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   const MutexLock lock(mutex_);
   changed_.notify_all();
   return jobs_.begin(hello, alone, std::move(order), now);
-}
-
-tl::expected<JobTerms, Refusal> CurrentJob::repeat_step() {
-  const MonotonicTime now = clock_();
-  const MutexLock lock(mutex_);
-  changed_.notify_all();
-  return jobs_.repeat_step(now);
 }
 
 void CurrentJob::join(const ClientJoined& joined) {

@@ -29,7 +29,7 @@ class CurrentJob {
   explicit CurrentJob(Options options)
       : clock_(std::move(options.clock)), jobs_(options.requirements, options.plan_ahead) {}
 
-  using Evaluation = ServedJobs::Evaluation;
+  using Admission = ServedJobs::Admission;
   using HeldStep = ServedJobs::HeldStep;
   using Outgoing = ServedJobs::Outgoing;
   using NothingToSend = ServedJobs::NothingToSend;
@@ -41,9 +41,9 @@ class CurrentJob {
 
   // For the socket's thread.
 
-  tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const
+  tl::expected<Admission, Refusal> admit(const JoinRequest& request,
+                                         std::shared_ptr<const JobOrder> order)
       ISOCOST_EXCLUDES(mutex_);
-  tl::expected<JobTerms, Refusal> repeat_step() ISOCOST_EXCLUDES(mutex_);
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone,
                                         std::shared_ptr<const JobOrder> order = nullptr)
       ISOCOST_EXCLUDES(mutex_);

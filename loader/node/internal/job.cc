@@ -6,12 +6,13 @@
 namespace isocost {
 
 Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now,
-         std::shared_ptr<const JobOrder> order)
+         std::shared_ptr<const JobOrder> order, std::shared_ptr<const std::string> cost_model_state)
     : id_(id),
       ranks_(ranks),
       start_(start),
       asked_start_(start),
       order_(std::move(order)),
+      cost_model_state_(std::move(cost_model_state)),
       queue_(ranks, {start.epoch, start.step, 0}),
       ranks_state_(static_cast<std::size_t>(ranks), Rank{.absent_since = now}) {}
 

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "loader/node/internal/delivery_queue.h"
 #include "loader/node/internal/job_order.h"
+#include "transport/protocol/client_events.h"
 #include "transport/wire/messages.h"
-#include "transport/zmq/server.h"
 
 namespace isocost {
 
@@ -19,9 +20,10 @@ namespace isocost {
 /// another start or number of ranks, as after a restart from a checkpoint. Single-thread.
 class Job {
  public:
-  /// `order`: the samples of its steps, for those who plan them.
+  /// `order`: the samples of its steps, for those who plan them. `cost_model_state`: see JobTerms.
   Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now,
-      std::shared_ptr<const JobOrder> order = nullptr);
+      std::shared_ptr<const JobOrder> order = nullptr,
+      std::shared_ptr<const std::string> cost_model_state = nullptr);
   /// Returns the job that continues after a run that ended inside a step: from that step's first
   /// microbatch, with as many ranks.
   Job repeat_step(MonotonicTime now) const;
@@ -34,6 +36,7 @@ class Job {
   const StartPoint& asked_start() const { return asked_start_; }
 
   const std::shared_ptr<const JobOrder>& order() const { return order_; }
+  const std::shared_ptr<const std::string>& cost_model_state() const { return cost_model_state_; }
 
   DeliveryQueue& queue() { return queue_; }
   const DeliveryQueue& queue() const { return queue_; }
@@ -79,6 +82,7 @@ class Job {
   StartPoint start_;
   StartPoint asked_start_;
   std::shared_ptr<const JobOrder> order_;
+  std::shared_ptr<const std::string> cost_model_state_;
   DeliveryQueue queue_;
   std::vector<Rank> ranks_state_;
   std::optional<MonotonicTime> disputed_since_;

@@ -130,7 +130,11 @@ Result<Job> new_job(const Hello& hello, const Job* previous, const JoinRequireme
   }
   StartPoint start = requested_start(hello, nullptr);
   if (order != nullptr) start.mixture = order->saved;
-  return Job(id, ranks, start, now, std::move(order));
+  std::shared_ptr<const std::string> state;
+  if (const std::string& given = hello.start.cost_model_state; !given.empty()) {
+    state = std::make_shared<const std::string>(given);
+  }
+  return Job(id, ranks, start, now, std::move(order), std::move(state));
 }
 
 }  // namespace isocost

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "loader/node/internal/job.h"
 #include "loader/node/node_options.h"
-#include "transport/zmq/server.h"
+#include "transport/protocol/join_request.h"
 
 namespace isocost {
 

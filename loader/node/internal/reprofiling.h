@@ -15,7 +15,7 @@
 #include "loader/node/internal/online_model.h"
 #include "loader/node/internal/reprofile_budget.h"
 #include "loader/plan/served_layout.h"
-#include "transport/zmq/server.h"
+#include "transport/protocol/client_events.h"
 
 namespace isocost {
 

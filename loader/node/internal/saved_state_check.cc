@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/counted.h"
-#include "transport/zmq/server.h"
+#include "transport/protocol/join_request.h"
 
 namespace isocost {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "loader/node/internal/saved_state_check.h"
+
 namespace isocost {
 namespace {
 
@@ -12,7 +14,9 @@ Refusal begins_no_other() {
   return {ErrorCode::kDraining, "the node is draining and begins no other job"};
 }
 
-JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start(), job.order()}; }
+JobTerms terms_of(const Job& job) {
+  return {job.id(), job.ranks(), job.start(), job.order(), job.cost_model_state()};
+}
 
 DeliveryCounts sum(const DeliveryCounts& a, const DeliveryCounts& b) {
   return {a.steps + b.steps, a.samples + b.samples};
@@ -20,24 +24,46 @@ DeliveryCounts sum(const DeliveryCounts& a, const DeliveryCounts& b) {
 
 }  // namespace
 
-tl::expected<ServedJobs::Evaluation, Refusal> ServedJobs::evaluate(const Hello& hello,
-                                                                   bool same_client) const {
-  const auto decision = evaluate_join(hello, same_client, job_.get(), requirements_);
+tl::expected<ServedJobs::Admission, Refusal> ServedJobs::admit(
+    const JoinRequest& request, std::shared_ptr<const JobOrder> order, MonotonicTime now) {
+  const Hello& hello = request.hello;
+  const auto decision = evaluate_join(hello, request.same_client, job_.get(), requirements_);
   if (!decision) return tl::unexpected(decision.error());
-  Evaluation evaluation;
-  evaluation.decision = *decision;
   if (*decision == JoinDecision::kAnswer) {
-    evaluation.job.ranks = requested_ranks(hello, requirements_, job_.get());
-    if (job_) evaluation.job.order = job_->order();
+    Admission question;
+    question.job.ranks = requested_ranks(hello, requirements_, job_.get());
+    if (job_) question.job.order = job_->order();
+    return question;
   }
-  if (evaluation.joins()) {
-    evaluation.job = terms_of(*job_);
-    const Position next = job_->queue().next_of(hello.rank);
-    evaluation.job.start.epoch = next.epoch;
-    evaluation.job.start.step = next.step;
-    evaluation.unasked = {.next = next, .asked = job_->asked_start()};
+  if (*decision != JoinDecision::kNewJob && request.rank_taken) {
+    return tl::unexpected(*request.rank_taken);
   }
-  return evaluation;
+  if (*decision == JoinDecision::kJoin) return let_join(hello);
+  if (*decision == JoinDecision::kJoinOrRepeatStep) {
+    return request.alone ? repeat_step(hello, now) : let_join(hello);
+  }
+  auto job = begin(hello, request.alone, std::move(order), now);
+  if (!job) return tl::unexpected(job.error());
+  return Admission{Admission::Kind::kBegun, *std::move(job), {}};
+}
+
+ServedJobs::Admission ServedJobs::let_join(const Hello& hello) const {
+  const Position next = job_->queue().next_of(hello.rank);
+  Admission joined{Admission::Kind::kJoined, terms_of(*job_), {next, job_->asked_start()}};
+  joined.job.start.epoch = next.epoch;
+  joined.job.start.step = next.step;
+  return joined;
+}
+
+tl::expected<ServedJobs::Admission, Refusal> ServedJobs::repeat_step(const Hello& hello,
+                                                                     MonotonicTime now) {
+  if (draining_) return tl::unexpected(begins_no_other());
+  Admission repeated = let_join(hello);
+  repeated.kind = Admission::Kind::kRepeated;
+  repeated.job = replace(job_->repeat_step(now));
+  const StartPoint& start = repeated.job.start;
+  repeated.unasked.next = {start.epoch, start.step, 0};
+  return repeated;
 }
 
 tl::expected<JobTerms, Refusal> ServedJobs::begin(const Hello& hello, bool alone,
@@ -53,14 +79,14 @@ tl::expected<JobTerms, Refusal> ServedJobs::begin(const Hello& hello, bool alone
   if (job_ && !alone) {
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
+  if (order != nullptr) {
+    const auto epochs = static_cast<std::uint64_t>(requirements_.options.plan.epochs);
+    auto beyond = check_saved_position(hello, epochs, order->cursor.steps(hello.start.epoch));
+    if (beyond) return tl::unexpected(*std::move(beyond));
+  }
   auto job = new_job(hello, job_.get(), requirements_, now, std::move(order));
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   return replace(*std::move(job));
-}
-
-tl::expected<JobTerms, Refusal> ServedJobs::repeat_step(MonotonicTime now) {
-  if (draining_) return tl::unexpected(begins_no_other());
-  return replace(job_->repeat_step(now));
 }
 
 JobTerms ServedJobs::replace(Job job) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <tl/expected.hpp>
 #include <variant>
 #include <vector>
 
@@ -18,8 +20,9 @@
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/internal/stall_watch.h"
 #include "loader/node/internal/unasked_start.h"
+#include "transport/protocol/client_events.h"
+#include "transport/protocol/join_request.h"
 #include "transport/wire/messages.h"
-#include "transport/zmq/server.h"
 
 namespace isocost {
 
@@ -29,6 +32,8 @@ struct JobTerms {
   std::int32_t ranks = 0;
   StartPoint start;
   std::shared_ptr<const JobOrder> order;  ///< See JobOrders.
+  /// The cost model's part of the state from which the job's first client resumes; null: none.
+  std::shared_ptr<const std::string> cost_model_state;
 };
 
 /// The jobs that a node serves, one after another: who may join, which job begins, what each rank
@@ -43,26 +48,29 @@ class ServedJobs {
 
   // Events of clients. Ranks that the job does not have are ignored.
 
-  struct Evaluation {
-    JoinDecision decision = JoinDecision::kNewJob;
-    /// Valid where the decision is kJoin or kJoinOrRepeatStep, where its start is the step at which
-    /// the rank continues; for kAnswer, the number of ranks and the order, if there is a job.
+  /// What a client is let in to.
+  struct Admission {
+    enum class Kind : std::uint8_t {
+      kQuestion,  ///< It has no rank, and asks only for the welcome.
+      kJoined,    ///< It joins the present job.
+      kRepeated,  ///< A new job begins again at the step inside which the last run ended.
+      kBegun,     ///< The job begins that it asks for.
+    };
+    Kind kind = Kind::kQuestion;
+    /// Of kJoined, its start is the step at which the rank continues; of kQuestion, the number of
+    /// ranks and the order, if there is a job.
     JobTerms job;
-    UnaskedStart unasked;  ///< Valid where the decision is kJoin or kJoinOrRepeatStep.
-
-    bool joins() const {
-      return decision == JoinDecision::kJoin || decision == JoinDecision::kJoinOrRepeatStep;
-    }
+    UnaskedStart unasked;  ///< Valid for kJoined and kRepeated.
   };
-  /// See evaluate_join.
-  tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const;
-  /// Begins the job again at the step inside which the last run ended: see Job::repeat_step.
-  /// Errors: kDraining.
-  tl::expected<JobTerms, Refusal> repeat_step(MonotonicTime now);
+  /// Decides about a client that says hello, and begins the job that this takes: see evaluate_join,
+  /// Job::repeat_step and `begin`. `order`: the samples of the job that it asks for. Errors: those
+  /// of evaluate_join and `begin`; `request.rank_taken`, unless another job would begin.
+  tl::expected<Admission, Refusal> admit(const JoinRequest& request,
+                                         std::shared_ptr<const JobOrder> order, MonotonicTime now);
   /// Begins the job that the client asks for. `alone`: no other client is connected. `order`: the
-  /// samples of the job's steps. Errors: those of new_job; retry_later where a job has other
-  /// clients; kDraining; kInvalidArgument once every rank is done with the last epoch, after which
-  /// nobody plans another step.
+  /// samples of the job's steps. Errors: those of new_job and check_saved_position; retry_later
+  /// where a job has other clients; kDraining; kInvalidArgument once every rank is done with the
+  /// last epoch, after which nobody plans another step.
   tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone,
                                         std::shared_ptr<const JobOrder> order, MonotonicTime now);
   void join(const ClientJoined& joined);
@@ -166,6 +174,8 @@ class ServedJobs {
   DeliveryCounts delivered_of_job() const;
 
  private:
+  Admission let_join(const Hello& hello) const;
+  tl::expected<Admission, Refusal> repeat_step(const Hello& hello, MonotonicTime now);
   JobTerms replace(Job job);
   bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }
   bool has_rank(std::int32_t rank) const { return job_ && rank >= 0 && rank < job_->ranks(); }

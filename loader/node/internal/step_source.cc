@@ -100,11 +100,6 @@ void StepSource::receive_state(std::string cost_model_state) {
   received_ = std::move(cost_model_state);
 }
 
-void StepSource::drop_received_state() {
-  const MutexLock lock(mutex_);
-  received_.clear();
-}
-
 void StepSource::restore_received() {
   std::string cost_model_state;
   {

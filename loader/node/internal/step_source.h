@@ -37,8 +37,6 @@ class StepSource {
   /// planned with it, unless this node has measured something by then, which is newer. A state that
   /// cannot be used is logged. Thread-safe.
   void receive_state(std::string cost_model_state) ISOCOST_EXCLUDES(mutex_);
-  /// Drops the stored state, because the client that brought it was refused. Thread-safe.
-  void drop_received_state() ISOCOST_EXCLUDES(mutex_);
   /// Stores a model profile that a trainer has measured. Thread-safe.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
   /// Returns what came of such profiles. Thread-safe.

@@ -27,6 +27,13 @@ NodeOptions some_options() {
   return options;
 }
 
+Hello hello_of(std::int32_t rank, std::int32_t world_size) {
+  Hello hello;
+  hello.rank = rank;
+  hello.world_size = world_size;
+  return hello;
+}
+
 class CurrentJobTest : public testing::Test {
  protected:
   std::uint64_t begin(std::int32_t ranks) {
@@ -38,6 +45,17 @@ class CurrentJobTest : public testing::Test {
     job_.join({rank, false, {}, std::uint64_t{100} + static_cast<std::uint64_t>(rank)});
     job_.grant(rank, credit);
   }
+  // Has the only rank of a job leave inside its first step. Returns the job.
+  std::uint64_t leave_inside_step() {
+    const std::uint64_t job = begin(1);
+    join(0, 10);
+    EXPECT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+    while (next_rank(job)) {
+    }
+    job_.acknowledge(0, {0, 0, 0});
+    job_.leave(0);
+    return job;
+  }
   // Returns the result of `next` without waiting.
   Result<CurrentJob::Next> next(std::uint64_t job) { return job_.next(job, 0s, {}); }
   std::optional<std::int32_t> next_rank(std::uint64_t job) {
@@ -48,6 +66,7 @@ class CurrentJobTest : public testing::Test {
     return outgoing->delivery.rank;
   }
 
+  const Hello only_rank_ = hello_of(0, 1);
   ManualClock clock_;
   NodeOptions options_ = some_options();
   CurrentJob job_{{JoinRequirements{options_}, 2, clock_.clock()}};
@@ -79,18 +98,18 @@ TEST_F(CurrentJobTest, AClientJoinsWhatAnotherBegan) {
   Hello hello;
   hello.rank = 1;
   hello.world_size = 2;
-  const auto evaluation = job_.evaluate(hello, false);
-  ASSERT_TRUE(evaluation.has_value());
-  EXPECT_EQ(evaluation->decision, JoinDecision::kJoin);
-  EXPECT_EQ(evaluation->job.ranks, 2);
+  const auto admitted = job_.admit({.hello = hello}, nullptr);
+  ASSERT_TRUE(admitted.has_value());
+  EXPECT_EQ(admitted->kind, CurrentJob::Admission::Kind::kJoined);
+  EXPECT_EQ(admitted->job.ranks, 2);
 }
 
 TEST_F(CurrentJobTest, AClientWithoutARankLearnsTheNumberOfRanks) {
   Hello hello;
   hello.rank = kNoRank;
-  EXPECT_EQ(job_.evaluate(hello, false)->job.ranks, 1);
+  EXPECT_EQ(job_.admit({.hello = hello}, nullptr)->job.ranks, 1);
   begin(3);
-  EXPECT_EQ(job_.evaluate(hello, false)->job.ranks, 3);
+  EXPECT_EQ(job_.admit({.hello = hello}, nullptr)->job.ranks, 3);
 }
 
 TEST_F(CurrentJobTest, AnotherJobWaitsForClientsToLeaveAndThenSupersedes) {
@@ -351,22 +370,42 @@ TEST_F(CurrentJobTest, OnlyAnAcknowledgementIsProgressOnceSomethingWasSent) {
 }
 
 TEST_F(CurrentJobTest, ARepeatedStepIsAnotherJob) {
-  const std::uint64_t job = begin(1);
-  join(0, 10);
-  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
-  while (next_rank(job)) {
-  }
-  job_.acknowledge(0, {0, 0, 0});
-  job_.leave(0);
-  const auto again = job_.repeat_step();
+  const std::uint64_t job = leave_inside_step();
+  const auto again = job_.admit({.hello = only_rank_, .alone = true}, nullptr);
   ASSERT_TRUE(again.has_value());
-  EXPECT_GT(again->id, job);
-  EXPECT_EQ(again->start.step, 0U);
+  EXPECT_EQ(again->kind, CurrentJob::Admission::Kind::kRepeated);
+  EXPECT_GT(again->job.id, job);
+  EXPECT_EQ(again->job.start.step, 0U);
+  EXPECT_EQ(again->unasked.next, (Position{0, 0, 0}));
   EXPECT_EQ(next(job).error().code(), ErrorCode::kCancelled);
   EXPECT_EQ(job_.delivered().samples, 1U);
   EXPECT_EQ(job_.delivered_of_job().samples, 0U);
+}
+
+TEST_F(CurrentJobTest, NoStepIsRepeatedBesideOtherClients) {
+  const std::uint64_t job = leave_inside_step();
+  const auto admitted = job_.admit({.hello = only_rank_, .alone = false}, nullptr);
+  ASSERT_TRUE(admitted.has_value());
+  EXPECT_EQ(admitted->kind, CurrentJob::Admission::Kind::kJoined);
+  EXPECT_EQ(admitted->job.id, job);
+  EXPECT_EQ(admitted->unasked.next, (Position{0, 0, 1}));
+}
+
+TEST_F(CurrentJobTest, NoStepIsRepeatedWhileDraining) {
+  leave_inside_step();
   job_.drain();
-  EXPECT_EQ(job_.repeat_step().error().code, ErrorCode::kDraining);
+  EXPECT_EQ(job_.admit({.hello = only_rank_, .alone = true}, nullptr).error().code,
+            ErrorCode::kDraining);
+}
+
+TEST_F(CurrentJobTest, ARankThatIsTakenIsRefusedUnlessAnotherJobIsAskedFor) {
+  begin(2);
+  const Refusal taken{ErrorCode::kAlreadyExists, "taken"};
+  Hello hello = hello_of(1, 2);
+  EXPECT_EQ(job_.admit({.hello = hello, .rank_taken = taken}, nullptr).error().message, "taken");
+  hello.world_size = 3;  // it learns which job there is
+  EXPECT_EQ(job_.admit({.hello = hello, .rank_taken = taken}, nullptr).error().code,
+            ErrorCode::kUnavailable);
 }
 
 TEST_F(CurrentJobTest, TellsItsDepth) {

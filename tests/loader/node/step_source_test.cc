@@ -255,17 +255,6 @@ TEST_F(ReceivedState, IsIgnoredWhereItDoesNotFit) {
                                         HasSubstr("cannot be read")));
 }
 
-TEST_F(ReceivedState, OfARefusedClientIsForgotten) {
-  const NodeParts parts = this->parts();
-  StepSource steps(parts);
-  StepDecoder decoder = this->decoder(parts);
-  steps.begin_job(2);
-  steps.receive_state("damaged");
-  steps.drop_received_state();
-  EXPECT_TRUE(steps.seal({0, 0, decoder, {}}));
-  EXPECT_THAT(log_.lines(), IsEmpty());
-}
-
 TEST_F(ReceivedState, IsIgnoredWithoutCorrection) {
   options_.cost_model.correct = false;
   const NodeParts parts = this->parts();
