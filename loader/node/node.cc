@@ -307,8 +307,7 @@ void NodeImpl::note_admission(const Hello& hello, bool same_client,
   }
   if (admitted.kind != Kind::kJoined) return;
   steps_.receive_state(hello.start.cost_model_state);
-  const bool reconnects = hello.job != 0 || same_client;
-  if (reconnects || hello.has_start) return;
+  if (same_client || hello.has_start) return;
   warn_joining(hello, warning_of(name_of(hello.rank), admitted.unasked));
 }
 
@@ -410,6 +409,8 @@ void NodeImpl::on_event(const ClientEvent& event) {
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
     job_.leave(left->rank, !left->finished);
     block_budget_.give_up();  // the request may have been for this client
+  } else if (const auto* heard = std::get_if<ClientHeard>(&event)) {
+    job_.hear(heard->rank);
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {

@@ -20,6 +20,10 @@ struct ClientLeft {
   std::int32_t rank = 0;
   bool finished = false;  ///< Whether it sent a leave message; otherwise it is considered lost.
 };
+/// A client that was considered lost for its silence says something: it is about to join again.
+struct ClientHeard {
+  std::int32_t rank = 0;
+};
 struct CreditGranted {
   std::int32_t rank = 0;
   std::uint32_t microbatches = 0;
@@ -36,7 +40,7 @@ struct ProfileReceived {
   std::int32_t rank = 0;
   ProfileUpdate update;  ///< Not parsed yet.
 };
-using ClientEvent =
-    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;
+using ClientEvent = std::variant<ClientJoined, ClientLeft, ClientHeard, CreditGranted, Acknowledged,
+                                 Reported, ProfileReceived>;
 
 }  // namespace isocost

@@ -77,6 +77,9 @@ void Coordinator::let_in(const std::string& address, const JoinRequest& request,
   const Hello& hello = request.hello;
   const auto held = holders_.rank_of(address);
   if (held && *held != hello.rank) leave(*held, false, actions);
+  // What silent clients say belongs to the job from before another client came.
+  if (!request.same_client) silent_.clear();
+  std::erase_if(silent_, [&](const auto& silent) { return silent.second == hello.rank; });
   welcome.session = holders_.join(address, hello, now);
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
@@ -88,35 +91,51 @@ void Coordinator::let_in(const std::string& address, const JoinRequest& request,
 void Coordinator::receive(const std::string& address, const Message& message, Time now,
                           CoordinatorActions& actions) {
   const auto rank = holders_.heard(address, now);
-  if (!rank) return;
+  if (!rank) return receive_late(address, message, actions);
   if (std::holds_alternative<Leave>(message)) return leave(*rank, true, actions);
   if (auto event = event_of(*rank, holders_.session_of(*rank), message)) {
     actions.emplace_back(*std::move(event));
   }
 }
 
+void Coordinator::receive_late(const std::string& address, const Message& message,
+                               CoordinatorActions& actions) {
+  const auto silent = silent_.find(address);
+  if (silent == silent_.end()) return;
+  actions.emplace_back(ClientEvent(ClientHeard{silent->second}));
+  if (const auto* done = std::get_if<Acknowledgement>(&message)) {
+    actions.emplace_back(ClientEvent(Acknowledged{silent->second, done->position}));
+  } else if (std::holds_alternative<Leave>(message)) {
+    actions.emplace_back(ClientEvent(ClientLeft{silent->second, true}));
+    silent_.erase(silent);
+  }
+}
+
 void Coordinator::close(const std::string& address, CoordinatorActions& actions) {
+  silent_.erase(address);
   if (const auto rank = holders_.rank_of(address)) leave(*rank, false, actions);
 }
 
 void Coordinator::tick(Time now, CoordinatorActions& actions) {
   for (const auto& [rank, address] : holders_.all()) {
     if (holders_.is_silent(rank, now, options_.heartbeat_timeout)) {
-      lose_silent(rank, actions);
+      lose_silent(rank, address, actions);
     } else {
       actions.emplace_back(SendToClient{address, Heartbeat{}});
     }
   }
 }
 
-void Coordinator::lose_silent(std::int32_t rank, CoordinatorActions& actions) {
+void Coordinator::lose_silent(std::int32_t rank, const std::string& address,
+                              CoordinatorActions& actions) {
   const std::string text = options_.rank_name(rank) + " sent no heartbeat for " +
                            in_seconds(options_.heartbeat_timeout) +
                            " and is considered lost; its microbatches are kept until it comes back";
   actions.emplace_back(LogLine{LogLevel::kWarning, text});
   leave(rank, false, actions);
-  for (const auto& [other, address] : holders_.all()) {
-    actions.emplace_back(SendToClient{address, Notice{text}});
+  silent_[address] = rank;
+  for (const auto& [other, at] : holders_.all()) {
+    actions.emplace_back(SendToClient{at, Notice{text}});
   }
 }
 

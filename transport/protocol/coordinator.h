@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
@@ -74,7 +75,9 @@ class Coordinator {
   void answer(const std::string& address, const JoinRequest& request,
               tl::expected<Welcome, Refusal> decision, Time now, CoordinatorActions& actions);
   /// Another message came. Those from an address that holds no rank are dropped: their client says
-  /// hello again, and repeats its last acknowledgement.
+  /// hello again, and repeats its last acknowledgement. A client that was considered lost for its
+  /// silence may have no more to say than that it has trained and leaves: this still counts, until
+  /// another client joins.
   void receive(const std::string& address, const Message& message, Time now,
                CoordinatorActions& actions);
   /// The connection is gone, and all that came over it was received.
@@ -94,10 +97,13 @@ class Coordinator {
   void let_in(const std::string& address, const JoinRequest& request, Welcome welcome, Time now,
               CoordinatorActions& actions);
   void leave(std::int32_t rank, bool finished, CoordinatorActions& actions);
-  void lose_silent(std::int32_t rank, CoordinatorActions& actions);
+  void lose_silent(std::int32_t rank, const std::string& address, CoordinatorActions& actions);
+  void receive_late(const std::string& address, const Message& message,
+                    CoordinatorActions& actions);
 
   const CoordinatorOptions options_;
   RankHolders holders_;
+  std::map<std::string, std::int32_t> silent_;  // ranks of clients that were silent, by address
 };
 
 }  // namespace isocost

@@ -43,6 +43,12 @@ void CurrentJob::leave(std::int32_t rank, bool lost) {
   changed_.notify_all();
 }
 
+void CurrentJob::hear(std::int32_t rank) {
+  const MonotonicTime now = clock_();
+  const MutexLock lock(mutex_);
+  jobs_.hear(rank, now);
+}
+
 void CurrentJob::grant(std::int32_t rank, std::uint32_t microbatches) {
   const MutexLock lock(mutex_);
   jobs_.grant(rank, microbatches);

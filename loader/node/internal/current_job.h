@@ -49,6 +49,7 @@ class CurrentJob {
       ISOCOST_EXCLUDES(mutex_);
   void join(const ClientJoined& joined) ISOCOST_EXCLUDES(mutex_);
   void leave(std::int32_t rank, bool lost = false) ISOCOST_EXCLUDES(mutex_);
+  void hear(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
   void grant(std::int32_t rank, std::uint32_t microbatches) ISOCOST_EXCLUDES(mutex_);
   void acknowledge(std::int32_t rank, const Position& position) ISOCOST_EXCLUDES(mutex_);
   HeldStep find(std::int32_t rank, const Position& position) const ISOCOST_EXCLUDES(mutex_);

@@ -45,6 +45,7 @@ void DeliveryQueue::leave_indexes(std::size_t receiver) {
 
 void DeliveryQueue::enter_indexes(std::size_t receiver) {
   Rank& rank = ranks_[receiver];
+  pass_ended_epochs(rank);
   const Entry* entry = entry_at(rank.entry);
   rank.may_be_sent =
       rank.present && entry != nullptr && (entry->step == nullptr || rank.credit > 0);
@@ -121,16 +122,17 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
     const bool possible = received && state.sent && *received <= *state.sent;
     if (possible && (!after || *after < *received)) after = received;
     seek_after(static_cast<std::size_t>(rank), after);
-    if (!received) pass_ended_epochs(state);
+    state.fresh = !received;
   }
   drop_finished();
 }
 
 // A client that continues for another one begins after the epoch that is over: to be told its end
 // would look like the end of the epoch that it begins. The last end tells that nothing follows.
-void DeliveryQueue::pass_ended_epochs(Rank& rank) {
+void DeliveryQueue::pass_ended_epochs(Rank& rank) const {
+  if (!rank.fresh || !rank.acknowledged) return;
   for (const Entry* entry = entry_at(rank.entry); entry != nullptr; entry = entry_at(rank.entry)) {
-    const bool is_over = entry->step == nullptr && !entry->end.last_epoch && rank.acknowledged &&
+    const bool is_over = entry->step == nullptr && !entry->end.last_epoch &&
                          rank.acknowledged->epoch >= entry->end.epoch;
     if (!is_over) break;
     rank.entry += 1;
@@ -149,16 +151,7 @@ void DeliveryQueue::set_client(std::int32_t rank, bool present, bool needs_end) 
   state.needs_end = needs_end;
 }
 
-bool DeliveryQueue::excuse(std::int32_t rank) {
-  const bool has_client = present(rank);
-  set_client(rank, has_client, false);
-  if (!finished(rank)) {
-    set_client(rank, has_client, true);
-    return false;
-  }
-  drop_finished();
-  return true;
-}
+void DeliveryQueue::excuse(std::int32_t rank) { set_client(rank, false, false); }
 
 void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
   std::uint32_t& credit = ranks_.at(static_cast<std::size_t>(rank)).credit;
@@ -206,7 +199,6 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
     const Change change(*this, receiver);
     pass(receiver, entry);
   }
-  if (delivery.step == nullptr) drop_finished();
   return delivery;
 }
 
@@ -216,6 +208,7 @@ void DeliveryQueue::pass(std::size_t receiver, const Entry& entry) {
   if (entry.step != nullptr) {
     rank.credit -= 1;
     rank.begun = true;
+    rank.fresh = false;
     const Position at{entry.step->epoch, entry.step->step, rank.microbatch};
     if (!rank.sent || *rank.sent < at) rank.sent = at;
     rank.microbatch += 1;
@@ -225,13 +218,19 @@ void DeliveryQueue::pass(std::size_t receiver, const Entry& entry) {
   rank.microbatch = 0;
 }
 
+bool DeliveryQueue::is_last_end(std::uint64_t number) const {
+  return complete_ && number + 1 == first_ + entries_.size() && entry_at(number)->step == nullptr;
+}
+
+// What was sent may be lost with its connection. An end is not acknowledged: a rank has it if it
+// trains in a later epoch. Of the last one nobody can know.
 bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const {
   const Rank& rank = ranks_[receiver];
   const Entry& entry = *entry_at(number);
-  if (entry.step == nullptr) {
-    return rank.entry > number || (entry.end.last_epoch && !rank.needs_end);
-  }
-  return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
+  if (is_last_end(number)) return rank.entry > number || !rank.needs_end;
+  if (!rank.acknowledged) return false;
+  if (entry.step == nullptr) return rank.acknowledged->epoch > entry.end.epoch;
+  return *rank.acknowledged >= entry.step->last_position(receiver);
 }
 
 bool DeliveryQueue::done_with_all(std::size_t receiver) const {
@@ -281,20 +280,30 @@ std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
   return any_done ? absent : std::nullopt;
 }
 
+std::optional<std::int32_t> DeliveryQueue::untold_absent_rank() const {
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+    const Rank& rank = ranks_[receiver];
+    if (rank.present || !rank.acknowledged || entry_at(rank.done) == nullptr) continue;
+    if (is_last_end(rank.done)) return static_cast<std::int32_t>(receiver);
+  }
+  return std::nullopt;
+}
+
+// Drops what every rank is done with. The last end stays for clients that come back for it.
 void DeliveryQueue::drop_finished() {
-  while (!entries_.empty() && done_counts_.front() == 0) {
-    if (entries_.front().step != nullptr) {
-      delivered_.steps += 1;
-      past_.push_back(std::move(entries_.front().step));
-      if (past_.size() > kReportSteps) past_.pop_front();
-    }
-    // A rank may be done with what it was not sent: the last end, after it has left.
+  while (!entries_.empty() && done_counts_.front() == 0 && !is_last_end(first_)) {
+    // A rank may be done with what it is to be sent again.
     for (std::size_t receiver = 0; sent_counts_.front() > 0; ++receiver) {
       Rank& rank = ranks_[receiver];
       if (rank.entry > first_) continue;
       const Change change(*this, receiver);
       rank.entry = first_ + 1;
       rank.microbatch = 0;
+    }
+    if (entries_.front().step != nullptr) {
+      delivered_.steps += 1;
+      past_.push_back(std::move(entries_.front().step));
+      if (past_.size() > kReportSteps) past_.pop_front();
     }
     entries_.pop_front();
     done_counts_.pop_front();
@@ -411,7 +420,14 @@ std::vector<DeliveryQueue::Behind> DeliveryQueue::behind() const {
   return behind;
 }
 
-bool DeliveryQueue::finished() const { return complete_ && entries_.empty(); }
+bool DeliveryQueue::finished() const { return complete_ && done_counts_.back() == ranks_.size(); }
+
+bool DeliveryQueue::all_trained() const {
+  if (!complete_) return false;
+  const bool has_end = !entries_.empty() && entries_.back().step == nullptr;
+  const std::size_t lack_the_end = has_end ? done_counts_[entries_.size() - 1] : 0;
+  return done_counts_.back() + lack_the_end == ranks_.size();
+}
 
 std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {
   for (const Entry& entry : entries_) {

@@ -105,14 +105,16 @@ class DeliveryQueue {
   /// be pushed. Returns the position of the first step that is not delivered.
   Position end_early();
   /// Returns a rank without a client that has not acknowledged everything, if nothing more will be
-  /// pushed, some rank has acknowledged everything, and so has every rank that has a client:
-  /// nothing more can then happen without the returned rank.
+  /// pushed, some rank is done with everything, and so is every rank that has a client: nothing
+  /// more can then happen without the returned rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
   /// Returns the ranks that have not acknowledged all that was planned.
   UnfinishedRanks unfinished() const;
-  /// Counts an absent rank as done that has acknowledged everything, though it was not sent the end
-  /// of the last epoch. Returns false, and changes nothing, if it has not.
-  bool excuse(std::int32_t rank);
+  /// Returns a rank without a client that has acknowledged everything and is not known to have been
+  /// told the end of the last epoch; else nothing.
+  std::optional<std::int32_t> untold_absent_rank() const;
+  /// Counts such a rank as done.
+  void excuse(std::int32_t rank);
   /// A rank that has not acknowledged all of the oldest step.
   struct Behind {
     std::int32_t rank = 0;
@@ -124,12 +126,14 @@ class DeliveryQueue {
   /// Returns the ranks that keep the oldest step held; empty if no step is held.
   std::vector<Behind> behind() const;
   /// Returns whether every rank has acknowledged every microbatch, and was sent the end of the last
-  /// epoch or has left without it.
+  /// epoch or has left without it. A client that comes for that end changes it.
   bool finished() const;
   /// Returns whether that holds for the rank.
   bool finished(std::int32_t rank) const {
     return complete_ && done_with_all(static_cast<std::size_t>(rank));
   }
+  /// Returns whether nothing more will be pushed and every rank has acknowledged every microbatch.
+  bool all_trained() const;
   /// Returns the step of a position while it is held, and for kReportSteps further steps, since a
   /// device may finish what is reported after the loop has moved on; null otherwise.
   std::shared_ptr<const SealedStep> find(const Position& position) const;
@@ -143,6 +147,7 @@ class DeliveryQueue {
     bool present = false;
     bool needs_end = true;  // whether the end of the last epoch must still be sent
     bool begun = false;
+    bool fresh = false;  // whether its client goes on for another one, and was sent nothing
     std::uint32_t credit = 0;
     std::uint64_t entry = 0;       // number of the entry to send next
     std::uint32_t microbatch = 0;  // index of the microbatch to send next in that entry
@@ -166,7 +171,8 @@ class DeliveryQueue {
   bool done_with_all(std::size_t receiver) const;
   std::uint64_t steps_between(std::uint64_t first, std::uint64_t end) const;
   void seek_after(std::size_t number, const std::optional<Position>& position);
-  void pass_ended_epochs(Rank& rank);
+  void pass_ended_epochs(Rank& rank) const;
+  bool is_last_end(std::uint64_t number) const;
   bool done_with(std::size_t receiver, std::uint64_t number) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
   void count_delivered(std::size_t receiver, const std::optional<Position>& before,

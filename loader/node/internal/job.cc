@@ -37,6 +37,10 @@ void Job::leave(std::int32_t rank, bool lost, MonotonicTime now) {
   at(rank).absent_since = now;
 }
 
+void Job::hear(std::int32_t rank, MonotonicTime now) {
+  if (rank >= 0 && rank < ranks_) at(rank).absent_since = now;
+}
+
 bool Job::all_joined() const {
   return std::all_of(ranks_state_.begin(), ranks_state_.end(),
                      [](const Rank& rank) { return rank.joined_before; });

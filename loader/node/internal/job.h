@@ -46,10 +46,14 @@ class Job {
   /// Takes the rank from its client. `lost`: the client did not say that it leaves.
   void leave(std::int32_t rank, bool lost, MonotonicTime now);
 
+  /// Counts the rank's absence, if its client is gone, from now on.
+  void hear(std::int32_t rank, MonotonicTime now);
+
   /// Returns the session of the rank's present or last client; 0 if it never had one.
   std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
   bool joined_before(std::int32_t rank) const { return at(rank).joined_before; }
-  /// Returns when the rank's last client left, or when the job began, whichever is later.
+  /// Returns when the rank's last client left or was heard, or when the job began, whichever is
+  /// latest.
   MonotonicTime absent_since(std::int32_t rank) const { return at(rank).absent_since; }
   /// Returns whether every rank has had a client. A client that left before it joined counts, too.
   bool all_joined() const;

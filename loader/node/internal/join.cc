@@ -92,10 +92,17 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
     return refuse(ErrorCode::kCancelled,
                   "the node now serves another job: " + describe(job->ranks(), job->start()));
   }
+  if (hello.job != 0 && !same_client) {
+    return refuse(
+        ErrorCode::kCancelled,
+        client_name(hello) +
+            " was taken by another client while this one was away, so what this one would "
+            "train on is trained: give each rank one process, and start all ranks again "
+            "from the last saved state");
+  }
   const bool same_job = ranks == job->ranks() && requested_start(hello, job) == job->start();
   if (!same_job) return JoinDecision::kNewJob;
-  const bool reconnects = hello.job != 0 || same_client;
-  if (reconnects) return JoinDecision::kJoin;
+  if (same_client) return JoinDecision::kJoin;
   if (!hello.has_start) {
     return job->queue().inside_step() && has_ended(*job, hello.rank)
                ? JoinDecision::kJoinOrRepeatStep

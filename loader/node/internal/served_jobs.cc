@@ -70,8 +70,10 @@ tl::expected<JobTerms, Refusal> ServedJobs::begin(const Hello& hello, bool alone
                                                   std::shared_ptr<const JobOrder> order,
                                                   MonotonicTime now) {
   if (draining_) return tl::unexpected(begins_no_other());
-  // The queue says whether every epoch was delivered. Clients learn of it before `run` returns.
-  if (job_ && job_->queue().finished()) {
+  // The queue says whether everything is trained, before the delivering thread has noticed. A job
+  // that has trained on nothing, as one that was saved after its last epoch, may be another's yet.
+  const bool trained = job_ && job_->queue().all_trained() && job_->queue().acknowledged_any();
+  if (trained || (job_ && job_->queue().finished())) {
     return tl::unexpected(Refusal{ErrorCode::kInvalidArgument,
                                   "every epoch has been delivered, and the node begins no other "
                                   "job: give it more epochs, or 0 for no end"});
@@ -102,6 +104,10 @@ void ServedJobs::join(const ClientJoined& joined) {
 
 void ServedJobs::leave(std::int32_t rank, bool lost, MonotonicTime now) {
   if (job_) job_->leave(rank, lost, now);
+}
+
+void ServedJobs::hear(std::int32_t rank, MonotonicTime now) {
+  if (job_) job_->hear(rank, now);
 }
 
 void ServedJobs::grant(std::int32_t rank, std::uint32_t microbatches) {
@@ -179,11 +185,14 @@ std::optional<std::int32_t> ServedJobs::missing_rank(std::uint64_t job,
                                                      std::chrono::nanoseconds least,
                                                      MonotonicTime now) {
   if (!serves(job)) return std::nullopt;
-  const auto rank = job_->queue().unfinished_absent_rank();
-  const bool has_gone = rank && job_->joined_before(*rank);
-  if (!has_gone || now - job_->absent_since(*rank) < least) return std::nullopt;
-  if (!job_->queue().excuse(*rank)) return rank;
-  return std::nullopt;
+  const auto is_away = [&](std::int32_t rank) {
+    return job_->joined_before(rank) && now - job_->absent_since(rank) >= least;
+  };
+  DeliveryQueue& queue = job_->queue();
+  const auto untold = queue.untold_absent_rank();
+  if (untold && is_away(*untold)) queue.excuse(*untold);
+  const auto rank = queue.unfinished_absent_rank();
+  return rank && is_away(*rank) ? rank : std::nullopt;
 }
 
 void ServedJobs::drain() {

@@ -75,6 +75,7 @@ class ServedJobs {
                                         std::shared_ptr<const JobOrder> order, MonotonicTime now);
   void join(const ClientJoined& joined);
   void leave(std::int32_t rank, bool lost, MonotonicTime now);
+  void hear(std::int32_t rank, MonotonicTime now);
   void grant(std::int32_t rank, std::uint32_t microbatches);
   void acknowledge(std::int32_t rank, const Position& position);
 
@@ -132,8 +133,8 @@ class ServedJobs {
                                             MonotonicTime now);
   /// Returns the only rank that keeps the job from its end: see
   /// DeliveryQueue::unfinished_absent_rank. Returns nothing if it has been away for less than
-  /// `least`, or another job has begun. One that has been away for longer, and only was not sent
-  /// the end of the last epoch, counts as done from now on.
+  /// `least`, or another job has begun. One that has been away for longer, and only is not known to
+  /// have been told the end of the last epoch, counts as done from now on.
   std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least,
                                            MonotonicTime now);
 

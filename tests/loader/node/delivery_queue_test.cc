@@ -242,8 +242,7 @@ TEST(DeliveryQueue, AnAnnouncedLeaveIsNotAnAcknowledgement) {
   queue.acknowledge(0, {0, 0, 0});
   queue.leave(0, true);
   EXPECT_FALSE(queue.finished(0));
-  EXPECT_FALSE(queue.excuse(0));
-  EXPECT_FALSE(queue.finished());
+  EXPECT_EQ(queue.untold_absent_rank(), std::nullopt);
   queue.join(0, {});
   queue.grant(0, 9);
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.1", "0:end 0"}));
@@ -260,12 +259,72 @@ TEST(DeliveryQueue, ExcusesALostRankThatLacksTheEndAlone) {
   queue.acknowledge(0, {0, 0, 0});
   queue.acknowledge(1, {0, 0, 0});
   queue.leave(0, false);
-  EXPECT_FALSE(queue.excuse(0)) << "more may be pushed";
+  EXPECT_EQ(queue.untold_absent_rank(), std::nullopt) << "more may be pushed";
   queue.push(end_of_epoch(0, true));
   EXPECT_EQ(drain(queue), (Texts{"1:end 0"}));
   EXPECT_EQ(queue.unfinished_absent_rank(), 0);
-  EXPECT_TRUE(queue.excuse(0));
+  EXPECT_EQ(queue.untold_absent_rank(), 0);
+  EXPECT_FALSE(queue.finished());
+  queue.excuse(0);
+  EXPECT_EQ(queue.untold_absent_rank(), std::nullopt);
   EXPECT_TRUE(queue.finished());
+}
+
+// The end may be lost with the connection that it was sent on.
+TEST(DeliveryQueue, RepeatsAnEndUntilTheRankTrainsInALaterEpoch) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 1));
+  queue.push(end_of_epoch(0, false));
+  queue.push(step(1, 0, 2));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue).size(), 4U);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.join(0, Position{0, 0, 0});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue), (Texts{"0:end 0", "0:1.0.0", "0:1.0.1"}));
+  queue.acknowledge(0, {1, 0, 0});
+  queue.join(0, Position{0, 0, 0});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue), (Texts{"0:1.0.1"}));
+}
+
+// Its connection may be lost with the last end, after which nothing is acknowledged.
+TEST(DeliveryQueue, TellsTheLastEndToAClientThatComesBackForIt) {
+  DeliveryQueue queue = small_queue();
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 9);
+  }
+  drain(queue);
+  EXPECT_FALSE(queue.all_trained());
+  queue.acknowledge(0, {0, 1, 1});
+  EXPECT_FALSE(queue.all_trained());
+  queue.acknowledge(1, {0, 1, 1});
+  EXPECT_TRUE(queue.all_trained());
+  EXPECT_TRUE(queue.finished());
+  queue.join(1, Position{0, 1, 1});
+  EXPECT_FALSE(queue.finished());
+  EXPECT_TRUE(queue.all_trained());
+  EXPECT_EQ(drain(queue), (Texts{"1:end 0"}));
+  EXPECT_TRUE(queue.finished());
+}
+
+// Planning may be slower than the client that takes over.
+TEST(DeliveryQueue, AnEndThatIsPlannedLaterIsNotToldToAClientThatTakesOver) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 1));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.leave(0, false);
+  queue.join(0, {});
+  queue.grant(0, 9);
+  queue.push(end_of_epoch(0, false));
+  queue.push(step(1, 0, 1));
+  queue.push(end_of_epoch(1, true));
+  EXPECT_EQ(drain(queue), (Texts{"0:1.0.0", "0:end 1"}));
 }
 
 // The report on a step comes when the device has finished it: the loop has then moved on.
@@ -441,13 +500,17 @@ class PlainQueue {
   PlainQueue(std::int32_t ranks, std::uint32_t microbatches)
       : ranks_(static_cast<std::size_t>(ranks)), microbatches_(microbatches) {}
 
-  void push(bool is_end, bool last) { entries_.push_back({is_end, last}); }
+  void push(bool is_end, bool last) {
+    entries_.push_back({is_end, last});
+    skip();
+  }
   void join(std::size_t rank) {
     State& state = ranks_[rank];
     state.present = state.needs_end = true;
     state.credit = 0;
     state.at = {state.acked.first, state.acked.second};  // the first that is not acknowledged
-    skip(state);
+    state.fresh = true;
+    skip();
   }
   void leave(std::size_t rank, bool announced) {
     ranks_[rank].present = false;
@@ -455,35 +518,39 @@ class PlainQueue {
   }
   void grant(std::size_t rank, std::uint32_t n) { ranks_[rank].credit += n; }
   // Acknowledges all that the rank was ever sent.
-  void acknowledge(std::size_t rank) { ranks_[rank].acked = ranks_[rank].sent; }
+  void acknowledge(std::size_t rank) {
+    ranks_[rank].acked = ranks_[rank].sent;
+    skip();
+  }
 
-  // Returns the rank to send to; nothing if there is none.
-  std::optional<std::size_t> next() {
+  // Returns the rank to send to, and the number of the entry; nothing if there is none.
+  std::optional<std::pair<std::size_t, std::size_t>> next() {
     std::optional<std::size_t> chosen;
-    for (State& state : ranks_) state.at = std::max(state.at, At{dropped(), 0});
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const State& state = ranks_[r];
       if (!state.present || state.at.first >= entries_.size()) continue;
       if (!entries_[state.at.first].is_end && state.credit == 0) continue;
       if (!chosen || state.at < ranks_[*chosen].at) chosen = r;
     }
-    if (!chosen) return chosen;
+    if (!chosen) return std::nullopt;
     State& state = ranks_[*chosen];
+    const std::pair sent(*chosen, state.at.first);
     if (entries_[state.at.first].is_end) {
       state.at = {state.at.first + 1, 0};
       state.ended = std::max(state.ended, state.at.first);
     } else {
       state.credit -= 1;
+      state.fresh = false;
       state.at.second += 1;
       if (state.at.second == microbatches_) state.at = {state.at.first + 1, 0};
       state.sent = std::max(state.sent, state.at);
     }
-    return chosen;
+    return sent;
   }
   std::size_t dropped() const {
     std::size_t entry = 0;
     while (
-        entry < entries_.size() &&
+        entry < entries_.size() && !entries_[entry].last &&
         std::ranges::all_of(ranks_, [&](const State& state) { return done_with(state, entry); })) {
       ++entry;
     }
@@ -505,7 +572,9 @@ class PlainQueue {
     return std::ranges::any_of(ranks_, [](const State& s) { return s.acked < s.sent; });
   }
   bool finished() const {
-    return !entries_.empty() && entries_.back().last && dropped() == entries_.size();
+    return !entries_.empty() && entries_.back().last && dropped() + 1 == entries_.size() &&
+           std::ranges::all_of(
+               ranks_, [&](const State& state) { return done_with(state, entries_.size() - 1); });
   }
 
  private:
@@ -519,31 +588,43 @@ class PlainQueue {
     bool needs_end = true;
     std::uint32_t credit = 0;
     At at{0, 0};
-    At sent{0, 0};   // after the last microbatch that was sent
-    At acked{0, 0};  // after the last one acknowledged
+    bool fresh = false;  // its client was sent nothing
+    At sent{0, 0};       // after the last microbatch that was sent
+    At acked{0, 0};      // after the last one acknowledged
     std::size_t ended = 0;
   };
 
   bool done_with(const State& state, std::size_t entry) const {
-    if (entries_[entry].is_end) {
-      return state.at.first > entry || (entries_[entry].last && !state.needs_end);
-    }
-    return state.acked >= At{entry + 1, 0};
+    if (entries_[entry].last) return state.at.first > entry || !state.needs_end;
+    return entries_[entry].is_end ? state.acked > At{entry + 1, 0}
+                                  : state.acked >= At{entry + 1, 0};
   }
-  // A client that joins anew is not told of epochs that ended before it.
-  void skip(State& state) const {
-    while (state.at.first < entries_.size() && state.at.second == 0 &&
-           entries_[state.at.first].is_end && !entries_[state.at.first].last &&
-           state.acked != At{0, 0} && state.acked.first >= state.at.first) {
-      state.at.first += 1;
+  // What all are done with is not sent again. A client that joins anew is not told of the epoch in
+  // which another one has trained before it.
+  void skip() {
+    for (State& state : ranks_) {
+      state.at = std::max(state.at, At{dropped(), 0});
+      while (state.fresh && state.acked != At{0, 0} && state.at.first < entries_.size() &&
+             entries_[state.at.first].is_end && !entries_[state.at.first].last &&
+             state.acked.first >= state.at.first) {
+        state.at.first += 1;
+      }
     }
-    state.at = std::max(state.at, At{dropped(), 0});
   }
 
   std::vector<State> ranks_;
   std::vector<Entry> entries_;
   const std::uint32_t microbatches_;
 };
+
+constexpr std::uint32_t kStepsOfEpoch = 3;
+
+// Returns the number of what is sent, among all steps and ends.
+std::size_t entry_of(const DeliveryQueue::Delivery& delivery) {
+  const bool is_end = delivery.step == nullptr;
+  const std::uint32_t epoch = is_end ? delivery.end.epoch : delivery.step->epoch;
+  return epoch * (kStepsOfEpoch + 1) + (is_end ? kStepsOfEpoch : delivery.step->step);
+}
 
 TEST(DeliveryQueue, SendsWhatAPlainQueueWould) {
   constexpr std::int32_t kRanks = 3;
@@ -564,7 +645,7 @@ TEST(DeliveryQueue, SendsWhatAPlainQueueWould) {
         case 0:
         case 1:
           if (complete) break;
-          if (number == 3) {
+          if (number == kStepsOfEpoch) {
             complete = epoch == 2;
             queue.push(end_of_epoch(epoch++, complete));
             plain.push(true, complete);
@@ -598,7 +679,9 @@ TEST(DeliveryQueue, SendsWhatAPlainQueueWould) {
           while (const auto delivery = queue.next()) {
             const auto expected = plain.next();
             ASSERT_TRUE(expected.has_value()) << text(*delivery);
-            ASSERT_EQ(static_cast<std::size_t>(delivery->rank), *expected) << seed;
+            ASSERT_EQ(std::pair(static_cast<std::size_t>(delivery->rank), entry_of(*delivery)),
+                      *expected)
+                << seed << ", action " << action;
             ++deliveries;
             if (delivery->step == nullptr) continue;
             const Position at{delivery->step->epoch, delivery->step->step, delivery->microbatch};

@@ -130,7 +130,18 @@ TEST_F(JoinTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
   EXPECT_EQ(evaluate(hello_of(0, 1), &job), JoinDecision::kJoin);
   Hello of_this_job = hello_from(0, 1, 0, 0);
   of_this_job.job = 1;
-  EXPECT_EQ(evaluate(of_this_job, &job), JoinDecision::kJoin);
+  EXPECT_EQ(evaluate(of_this_job, &job, true), JoinDecision::kJoin);
+}
+
+// It would miss what the other one has trained on, without a word.
+TEST_F(JoinTest, AClientWhoseRankAnotherOneHasHadIsRefusedForGood) {
+  const Job job(1, 1, {}, {});
+  Hello hello = hello_of(0, 1);
+  hello.job = 1;
+  const auto decision = evaluate(hello, &job, false);
+  ASSERT_FALSE(decision.has_value());
+  EXPECT_EQ(decision.error().code, ErrorCode::kCancelled);
+  EXPECT_THAT(decision.error().message, HasSubstr("give each rank one process"));
 }
 
 TEST_F(JoinTest, ANewRunInsideAStepRepeatsTheStep) {

@@ -65,6 +65,9 @@ class CoordinatorTest : public testing::Test {
     if (const auto* left = std::get_if<ClientLeft>(&event)) {
       return std::to_string(left->rank) + (left->finished ? " left" : " was lost");
     }
+    if (const auto* heard = std::get_if<ClientHeard>(&event)) {
+      return std::to_string(heard->rank) + " was heard";
+    }
     if (const auto* credit = std::get_if<CreditGranted>(&event)) {
       return std::to_string(credit->rank) + " granted " + std::to_string(credit->microbatches);
     }
@@ -183,6 +186,31 @@ TEST_F(CoordinatorTest, ASilentClientLosesItsRankAndTheOthersAreTold) {
   coordinator_.tick(now_, actions_);
   EXPECT_THAT(told(), ElementsAre(HasSubstr("rank 0 sent no heartbeat for 10 s"), "0 was lost",
                                   "notice to b", "heartbeat to b"));
+}
+
+// A process that was stopped may go on with what it had received, and end.
+TEST_F(CoordinatorTest, WhatASilentClientHasTrainedCountsUntilAnotherOneJoins) {
+  join("a", hello_of(0, 1));
+  now_ += 11s;
+  coordinator_.tick(now_, actions_);
+  told();
+  receive("a", Credit{3, session_});
+  EXPECT_THAT(told(), ElementsAre("0 was heard"));
+  receive("a", Acknowledgement{{0, 5, 0}});
+  receive("a", Leave{});
+  receive("a", Acknowledgement{{0, 6, 0}});
+  EXPECT_THAT(told(), ElementsAre("0 was heard", "0 acknowledged 5", "0 was heard", "0 left"));
+}
+
+TEST_F(CoordinatorTest, WhatASilentClientSaysIsNotOfTheJobAfterIt) {
+  join("a", hello_of(0, 1));
+  now_ += 11s;
+  coordinator_.tick(now_, actions_);
+  join("b", hello_of(1, 2));
+  told();
+  receive("a", Acknowledgement{{0, 5, 0}});
+  receive("a", Leave{});
+  EXPECT_THAT(told(), IsEmpty());
 }
 
 // Its connection says that it is one client.
