@@ -77,7 +77,7 @@ void Coordinator::let_in(const std::string& address, const JoinRequest& request,
   const Hello& hello = request.hello;
   const auto held = holders_.rank_of(address);
   if (held && *held != hello.rank) leave(*held, false, actions);
-  // What silent clients say belongs to the job from before another client came.
+  // Silent clients speak of the job from before another client came.
   if (!request.same_client) silent_.clear();
   std::erase_if(silent_, [&](const auto& silent) { return silent.second == hello.rank; });
   welcome.session = holders_.join(address, hello, now);

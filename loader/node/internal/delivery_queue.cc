@@ -222,8 +222,8 @@ bool DeliveryQueue::is_last_end(std::uint64_t number) const {
   return complete_ && number + 1 == first_ + entries_.size() && entry_at(number)->step == nullptr;
 }
 
-// What was sent may be lost with its connection. An end is not acknowledged: a rank has it if it
-// trains in a later epoch. Of the last one nobody can know.
+// A connection may be lost with all that was sent on it. An end is not acknowledged: a rank has it
+// if it trains in a later epoch. Nobody can know that of the last one.
 bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const {
   const Rank& rank = ranks_[receiver];
   const Entry& entry = *entry_at(number);

@@ -48,7 +48,7 @@ class ServedJobs {
 
   // Events of clients. Ranks that the job does not have are ignored.
 
-  /// What a client is let in to.
+  /// The job that a client is let in to.
   struct Admission {
     enum class Kind : std::uint8_t {
       kQuestion,  ///< It has no rank, and asks only for the welcome.
@@ -57,8 +57,8 @@ class ServedJobs {
       kBegun,     ///< The job begins that it asks for.
     };
     Kind kind = Kind::kQuestion;
-    /// Of kJoined, its start is the step at which the rank continues; of kQuestion, the number of
-    /// ranks and the order, if there is a job.
+    /// With kJoined, its start is the step at which the rank continues; with kQuestion, it has the
+    /// number of ranks alone, and the order if there is a job.
     JobTerms job;
     UnaskedStart unasked;  ///< Valid for kJoined and kRepeated.
   };

@@ -599,7 +599,7 @@ class PlainQueue {
     return entries_[entry].is_end ? state.acked > At{entry + 1, 0}
                                   : state.acked >= At{entry + 1, 0};
   }
-  // What all are done with is not sent again. A client that joins anew is not told of the epoch in
+  // Nothing is sent again that all are done with. A client that joins anew is not told of the epoch in
   // which another one has trained before it.
   void skip() {
     for (State& state : ranks_) {

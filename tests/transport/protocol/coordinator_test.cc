@@ -147,7 +147,7 @@ TEST_F(CoordinatorTest, AHelloDependsOnTheClientsThatHoldRanks) {
   EXPECT_TRUE(coordinator_.request(other, now_).alone);
 }
 
-// What a lost connection brought counts before its end.
+// A lost connection ends behind all that it brought.
 TEST_F(CoordinatorTest, AClosedConnectionTakesTheRankUnlessItsClientHasLeft) {
   join("a", hello_of(0, 1));
   told();

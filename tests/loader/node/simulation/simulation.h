@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "tests/simulation/dice.h"
-#include "tests/simulation/network.h"
-#include "tests/simulation/node_process.h"
-#include "tests/simulation/rank_process.h"
-#include "tests/simulation/training_data.h"
+#include "tests/loader/node/simulation/dice.h"
+#include "tests/loader/node/simulation/network.h"
+#include "tests/loader/node/simulation/node_process.h"
+#include "tests/loader/node/simulation/rank_process.h"
+#include "tests/loader/node/simulation/training_data.h"
 
 namespace isocost {
 
@@ -28,6 +28,7 @@ using SimulationCounts = std::map<std::string, std::uint64_t>;
 ///   process first joined, each once and in order.
 /// - What is acknowledged was trained by the process that says so.
 /// - A client gets a rank only from one that is gone, or silent for the heartbeat time-out.
+/// - A rank's acknowledgements that were not lost count before its next client is let in.
 /// - No job begins once every rank has acknowledged everything.
 /// The first violation ends it.
 class Simulation {
@@ -58,7 +59,9 @@ class Simulation {
   void check_taken(Member& member);
   void joined(const std::string& address, const ClientJoined& joined, const JobTerms& terms);
   void acknowledged(const Acknowledged& acknowledged, std::uint64_t job);
-  void begun(const JobTerms& terms);
+  void begun(const JobTerms& terms, bool all_done);
+  void check_predecessor(const Member& before, const Member& member, const JobTerms& terms);
+  void note_end();
   void violate(const std::string& what);
   void note(const std::string& event);
   void check_missing(std::int32_t rank);
@@ -89,6 +92,7 @@ class Simulation {
   std::optional<std::size_t> late_;
   bool came_late_ = false;
   std::optional<MonotonicTime> finished_;  // when the node was
+  std::vector<std::size_t> to_be_told_;    // processes that get the last end from it
   int restarts_left_ = 0;                  // of the sound part
   std::deque<std::string> events_;         // the last ones
   std::string violation_;

@@ -1,4 +1,4 @@
-#include "tests/simulation/node_process.h"
+#include "tests/loader/node/simulation/node_process.h"
 
 #include <gtest/gtest.h>
 
@@ -65,11 +65,12 @@ void NodeProcess::close(const std::string& address, MonotonicTime now) {
 }
 
 tl::expected<Welcome, Refusal> NodeProcess::decide(const JoinRequest& request, MonotonicTime now) {
+  const bool done = all_done();
   const auto admitted = jobs_.admit(request, nullptr, now);
   if (!admitted) return tl::unexpected(admitted.error());
   using Kind = ServedJobs::Admission::Kind;
   if (admitted->kind == Kind::kBegun || admitted->kind == Kind::kRepeated) {
-    observer.begun(admitted->job);
+    observer.begun(admitted->job, done);
   }
   Welcome welcome;
   welcome.ranks = admitted->job.ranks;
@@ -131,7 +132,7 @@ void NodeProcess::plan() {
                                            data_.microbatches(at.epoch, at.step))));
 }
 
-void NodeProcess::deliver(MonotonicTime now) {
+void NodeProcess::deliver(MonotonicTime now, bool may_end) {
   if (!jobs_.any() || finished_ || missing_) return;
   auto next = jobs_.next(delivered_job_);
   if (!next && next.error().code() == ErrorCode::kCancelled) {
@@ -140,25 +141,30 @@ void NodeProcess::deliver(MonotonicTime now) {
     return;
   }
   if (const auto* outgoing = std::get_if<ServedJobs::Outgoing>(&*next)) {
-    send(*outgoing);
+    outgoing_.push_back(*outgoing);
   } else if (std::holds_alternative<ServedJobs::Finished>(*next)) {
-    finished_ = true;
+    finished_ = may_end;
   } else {
     missing_ = jobs_.missing_rank(delivered_job_, kHeartbeatTimeout, now);
     if (!missing_) tell_blocked_ranks(now);
   }
 }
 
-void NodeProcess::send(const ServedJobs::Outgoing& outgoing) {
-  const DeliveryQueue::Delivery& delivery = outgoing.delivery;
-  const std::string* address = coordinator_.address_of(delivery.rank, outgoing.session);
-  if (address == nullptr) return;
-  if (delivery.step == nullptr) return network_.to_rank(*address, Message(delivery.end));
-  MicrobatchHeader header;
-  header.position = {delivery.step->epoch, delivery.step->step, delivery.microbatch};
-  header.microbatches = delivery.step->plan.microbatches;
-  network_.to_rank(*address, Message(header));
-  network_.to_rank(*address, Tensors{header.position});
+void NodeProcess::send_queued() {
+  for (const ServedJobs::Outgoing& outgoing : std::exchange(outgoing_, {})) {
+    const DeliveryQueue::Delivery& delivery = outgoing.delivery;
+    const std::string* address = coordinator_.address_of(delivery.rank, outgoing.session);
+    if (address == nullptr) continue;
+    if (delivery.step == nullptr) {
+      network_.to_rank(*address, Message(delivery.end));
+      continue;
+    }
+    MicrobatchHeader header;
+    header.position = {delivery.step->epoch, delivery.step->step, delivery.microbatch};
+    header.microbatches = delivery.step->plan.microbatches;
+    network_.to_rank(*address, Message(header));
+    network_.to_rank(*address, Tensors{header.position});
+  }
 }
 
 void NodeProcess::tell_blocked_ranks(MonotonicTime now) {

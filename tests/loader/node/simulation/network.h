@@ -8,7 +8,8 @@
 #include <variant>
 #include <vector>
 
-#include "tests/simulation/dice.h"
+#include "base/clock.h"
+#include "tests/loader/node/simulation/dice.h"
 #include "transport/wire/messages.h"
 #include "transport/wire/wire.h"
 
@@ -70,6 +71,12 @@ class Network {
     if (is_up(address)) connections_.at(address).to_rank.push_back(std::move(message));
   }
 
+  /// Holds what is under way on a connection, in both directions, until some time.
+  void stall(const std::string& address, MonotonicTime until) {
+    connections_.at(address).stalled_until = until;
+  }
+  void pass_time(MonotonicTime now) { now_ = now; }
+
   /// Takes the next message of a connection; false: there is none.
   bool take_at_node(const std::string& address, Message& message) {
     auto& queue = connections_.at(address).to_node;
@@ -79,14 +86,15 @@ class Network {
     return true;
   }
   bool take_at_rank(const std::string& address, ToRank& message) {
+    if (!has_for_rank(address)) return false;
     auto& queue = connections_.at(address).to_rank;
-    if (queue.empty()) return false;
     message = std::move(queue.front());
     queue.pop_front();
     return true;
   }
   bool has_for_rank(const std::string& address) const {
-    return !connections_.at(address).to_rank.empty();
+    const Connection& connection = connections_.at(address);
+    return !connection.to_rank.empty() && connection.stalled_until <= now_;
   }
   bool all_read(const std::string& address) const {
     const auto found = connections_.find(address);
@@ -101,7 +109,9 @@ class Network {
       return !connection.up && connection.to_node.empty();
     });
     for (const std::string& address : open_) {
-      if (!connections_.at(address).to_node.empty()) waiting.push_back(&address);
+      const Connection& connection = connections_.at(address);
+      const bool stalls = connection.up && connection.stalled_until > now_;
+      if (!connection.to_node.empty() && !stalls) waiting.push_back(&address);
     }
     return waiting.empty() ? "" : *waiting[dice_.below(waiting.size())];
   }
@@ -110,6 +120,7 @@ class Network {
   struct Connection {
     std::size_t process = 0;
     bool up = true;
+    MonotonicTime stalled_until = {};
     std::deque<Message> to_node;
     std::deque<ToRank> to_rank;
   };
@@ -118,6 +129,7 @@ class Network {
   std::vector<std::string> open_;  // of those that are up or not read to their end
   std::map<std::size_t, bool> lost_;
   std::size_t opened_ = 0;
+  MonotonicTime now_;
 };
 
 }  // namespace isocost

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tests/simulation/network.h"
-#include "tests/simulation/training_data.h"
+#include "tests/loader/node/simulation/network.h"
+#include "tests/loader/node/simulation/training_data.h"
 #include "transport/protocol/rank_actions.h"
 #include "transport/protocol/rank_machine.h"
 #include "transport/protocol/rank_options.h"
@@ -24,7 +24,7 @@ class RankProcess {
 
   RankProcess(std::size_t number, const RankOptions& options, Network& network, Time now);
 
-  // What may happen to it.
+  // Events.
   void connect(Time now);
   void receive(Time now);
   void tick(Time now);
@@ -46,6 +46,8 @@ class RankProcess {
   /// Returns whether it has trained on everything.
   bool is_done() const { return done_; }
   std::optional<Time> frozen_until() const { return frozen_until_; }
+  /// Returns whether more microbatches were ready than it has asked for.
+  bool was_overrun() const { return overrun_; }
   /// Returns whether the node has let it in.
   bool was_welcomed() const { return welcomed_; }
   bool is_connected() const { return !address_.empty(); }
@@ -80,6 +82,7 @@ class RankProcess {
   std::vector<Item> taken_;
   std::size_t trained_ = 0;
   std::optional<Time> frozen_until_;
+  bool overrun_ = false;
   bool welcomed_ = false;
   bool done_ = false;
   bool killed_ = false;

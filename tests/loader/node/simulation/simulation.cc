@@ -1,4 +1,4 @@
-#include "tests/simulation/simulation.h"
+#include "tests/loader/node/simulation/simulation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -63,16 +63,24 @@ Simulation::Simulation(std::uint64_t seed)
         this->joined(address, joined, job);
       },
       [this](const Acknowledged& done, std::uint64_t job) { this->acknowledged(done, job); },
-      [this](const JobTerms& job) { begun(job); }};
+      [this](const JobTerms& job, bool all_done) { begun(job, all_done); }};
   if (const auto job = node_.job()) jobs_.emplace(job->id, Job{*job});
 }
 
 Simulation::~Simulation() = default;
 
 std::string Simulation::play() {
-  start_run(std::nullopt);
+  const bool near_the_end = dice_.one_in(4);
+  const std::uint32_t step = TrainingData::kSteps - 1;
+  start_run(near_the_end ? std::optional(StartPoint{0, TrainingData::kEpochs - 1, step, {}, {}})
+                         : std::nullopt);
   for (; !is_over() && violation_.empty() && turn_ < kMostTurns; ++turn_) take_turn();
   if (violation_.empty() && !is_over()) violate("it does not end");
+  for (const std::size_t i : to_be_told_) {
+    if (!members_[i]->process.is_done()) {
+      violate("process " + std::to_string(i) + " is not told the last end");
+    }
+  }
   return violation_;
 }
 
@@ -116,9 +124,10 @@ void Simulation::take_turn() {
     case 2:
       return node_.plan();
     case 3:
-      if (!late_) node_.deliver(now_);
+      node_.deliver(now_, !late_);
+      if (dice_.one_in(2)) node_.send_queued();
       if (const auto rank = node_.missing()) check_missing(*rank);
-      if (node_.is_finished() && !finished_) finished_ = now_;
+      if (node_.is_finished() && !finished_) note_end();
       return;
     case 4:
       act_as_operator();
@@ -132,8 +141,21 @@ void Simulation::take_turn() {
   }
 }
 
+// Notes which ranks are about to be told the last end.
+void Simulation::note_end() {
+  finished_ = now_;
+  node_.send_queued();
+  for (const std::size_t i : run_) {
+    const RankProcess& process = members_[i]->process;
+    const bool joined = process.runs() && process.was_welcomed() && process.is_connected() &&
+                        node_.holds(process.rank(), process.address());
+    if (joined && sound()) to_be_told_.push_back(i);
+  }
+}
+
 void Simulation::pass_time() {
   now_ += milliseconds(dice_.below(20));
+  network_.pass_time(now_);
   if (now_ < next_tick_) return;
   next_tick_ = now_ + kTick;
   for (const auto& member : members_) {
@@ -144,6 +166,7 @@ void Simulation::pass_time() {
   // The node reads all that has come before it looks who is silent.
   while (!network_.any_for_node().empty()) node_.receive(now_);
   node_.tick(now_);
+  node_.send_queued();
 }
 
 void Simulation::take_turn_of(Member& member) {
@@ -222,6 +245,9 @@ void Simulation::act_as_operator() {
     const MonotonicTime time = now_ + milliseconds(dice_.below(2000));
     const bool others_train = std::ranges::none_of(
         run_, [this](std::size_t other) { return members_[other]->process.is_done(); });
+    if (process.error() && process.error()->code() == ErrorCode::kCorrupt) {
+      return violate(process.error()->message());
+    }
     if (process.was_killed() && !synchronous_ && others_train && dice_.one_in(2)) {
       replace_[process.rank()] = time;
     } else {
@@ -278,7 +304,7 @@ Simulation::Member& Simulation::start_process(std::int32_t rank,
   }
   members_.push_back(std::make_unique<Member>(number, options, network_, now_));
   Member& member = *members_.back();
-  member.connects = now_ + milliseconds(dice_.below(dice_.one_in(4) ? 3000 : 100));
+  member.connects = now_ + milliseconds(dice_.below(dice_.one_in(4) ? 4000 : 100));
   return member;
 }
 
@@ -330,6 +356,10 @@ void Simulation::act_as_adversary() {
       counts_["second clients"] += 1;
       start_process(process.rank(), run_start_);
       return;
+    case 4:
+      if (!process.is_connected()) return;
+      counts_["stalls"] += 1;
+      return network_.stall(process.address(), now_ + milliseconds(dice_.below(4000)));
     default:
       if (!process.is_connected()) return;
       counts_["lost connections"] += 1;
@@ -340,6 +370,7 @@ void Simulation::act_as_adversary() {
 }
 
 void Simulation::check_taken(Member& member) {
+  if (member.process.was_overrun()) violate("a process is sent more than it asks for");
   const std::vector<Item>& taken = member.process.taken();
   for (; member.checked < taken.size(); ++member.checked) {
     counts_["items trained"] += 1;
@@ -356,12 +387,37 @@ void Simulation::check_taken(Member& member) {
   }
 }
 
-void Simulation::begun(const JobTerms& terms) {
-  if (node_.all_done()) violate("a job begins though everything is trained");
+void Simulation::begun(const JobTerms& terms, bool all_done) {
+  if (all_done) violate("a job begins though everything is trained");
   counts_["jobs"] += 1;
   note("job " + std::to_string(terms.id) + " begins at " + std::to_string(terms.start.epoch) + "/" +
        std::to_string(terms.start.step));
   jobs_.emplace(terms.id, Job{terms});
+}
+
+// A process takes over from one that is gone, and of which all that it has said was heard.
+void Simulation::check_predecessor(const Member& before, const Member& member,
+                                   const JobTerms& terms) {
+  const RankProcess& process = before.process;
+  const bool was_frozen = now_ - before.frozen_until < 2 * NodeProcess::kHeartbeatTimeout;
+  if (process.runs() && process.is_connected() && !was_frozen &&
+      node_.holds(process.rank(), process.address())) {
+    return violate("rank " + std::to_string(process.rank()) + " is given to process " +
+                   std::to_string(member.process.number()) + ", though process " +
+                   std::to_string(process.number()) + " holds it");
+  }
+  if (!process.is_over() || before.job != terms.id || before.frozen_until > MonotonicTime() ||
+      network_.lost_words_of(process.number())) {
+    return;
+  }
+  const auto done = jobs_.at(terms.id).acknowledged.find(process.rank());
+  for (std::size_t i = 0; i < process.trained(); ++i) {
+    const auto* at = std::get_if<Position>(&process.taken()[i]);
+    if (at == nullptr) continue;
+    if (done != jobs_.at(terms.id).acknowledged.end() && *at <= done->second) continue;
+    return violate("process " + std::to_string(process.number()) + " has acknowledged " +
+                   text_of(*at) + ", which its successor is given again");
+  }
 }
 
 void Simulation::joined(const std::string& address, const ClientJoined& joined,
@@ -372,14 +428,7 @@ void Simulation::joined(const std::string& address, const ClientJoined& joined,
        std::to_string(joined.rank) + " of job " + std::to_string(terms.id));
   const std::size_t number = member.process.number();
   if (const auto held = holders_.find(joined.rank); held != holders_.end()) {
-    const Member& before = *members_[held->second];
-    const bool was_frozen = now_ - before.frozen_until < 2 * NodeProcess::kHeartbeatTimeout;
-    if (held->second != number && before.process.runs() && before.process.is_connected() &&
-        node_.holds(joined.rank, before.process.address()) && !was_frozen) {
-      return violate("rank " + std::to_string(joined.rank) + " is given to process " +
-                     std::to_string(number) + ", though process " + std::to_string(held->second) +
-                     " holds it");
-    }
+    if (held->second != number) check_predecessor(*members_[held->second], member, terms);
   }
   holders_[joined.rank] = number;
   Job& job = jobs_.at(terms.id);

@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// What a rank is given: a microbatch or an end of epoch.
+/// A microbatch or an end of epoch, which a rank is given.
 using Item = std::variant<Position, EpochEnd>;
 
 /// The steps of a simulated job: a few epochs of a few steps with up to three microbatches a rank.
@@ -17,7 +17,7 @@ using Item = std::variant<Position, EpochEnd>;
 class TrainingData {
  public:
   static constexpr std::uint32_t kEpochs = 2;
-  static constexpr std::uint32_t kSteps = 5;  ///< Of an epoch.
+  static constexpr std::uint32_t kSteps = 5;  ///< Number in an epoch.
 
   explicit TrainingData(std::uint64_t seed) : seed_(seed) {}
 

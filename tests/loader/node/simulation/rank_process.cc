@@ -1,4 +1,4 @@
-#include "tests/simulation/rank_process.h"
+#include "tests/loader/node/simulation/rank_process.h"
 
 #include <algorithm>
 #include <utility>
@@ -95,6 +95,7 @@ void RankProcess::lose_connection() {
 }
 
 void RankProcess::kill() {
+  if (!waiting_.empty()) network_.lose_words_of(number_);
   lose_connection();
   killed_ = true;
   over_ = true;
@@ -127,6 +128,9 @@ void RankProcess::perform(const RankAction& action, Time now) {
     incomplete_.clear();
   } else if (const auto* handed = std::get_if<HandOver>(&action)) {
     ready_.push_back(handed->next);
+    const auto microbatches = std::ranges::count_if(
+        ready_, [](const Item& item) { return std::holds_alternative<Position>(item); });
+    overrun_ = overrun_ || microbatches > static_cast<std::ptrdiff_t>(options_.prefetch);
   } else if (const auto* failed = std::get_if<Fail>(&action)) {
     failure_ = failed->error;
   } else if (std::holds_alternative<Recover>(action)) {

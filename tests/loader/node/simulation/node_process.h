@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <set>
@@ -11,9 +12,9 @@
 #include "base/clock.h"
 #include "loader/node/internal/served_jobs.h"
 #include "loader/node/node_options.h"
-#include "tests/simulation/dice.h"
-#include "tests/simulation/network.h"
-#include "tests/simulation/training_data.h"
+#include "tests/loader/node/simulation/dice.h"
+#include "tests/loader/node/simulation/network.h"
+#include "tests/loader/node/simulation/training_data.h"
 #include "transport/protocol/coordinator.h"
 
 namespace isocost {
@@ -31,7 +32,9 @@ class NodeProcess {
   // Turns.
   void receive(MonotonicTime now);
   void plan();
-  void deliver(MonotonicTime now);
+  /// `may_end`: whether it notices that every rank is done with everything.
+  void deliver(MonotonicTime now, bool may_end);
+  void send_queued();
   void tick(MonotonicTime now);
   void drain() { jobs_.drain(); }
 
@@ -40,7 +43,7 @@ class NodeProcess {
     std::function<void(const std::string& address, const ClientJoined& joined, const JobTerms& job)>
         joined;
     std::function<void(const Acknowledged& acknowledged, std::uint64_t job)> acknowledged;
-    std::function<void(const JobTerms& job)> begun;
+    std::function<void(const JobTerms& job, bool all_done)> begun;  ///< With the job before.
   };
   Observer observer;
 
@@ -62,7 +65,6 @@ class NodeProcess {
   void close(const std::string& address, MonotonicTime now);
   void perform(MonotonicTime now);
   void perform(const ClientEvent& event, MonotonicTime now);
-  void send(const ServedJobs::Outgoing& outgoing);
   void tell_blocked_ranks(MonotonicTime now);
 
   const TrainingData& data_;
@@ -76,8 +78,9 @@ class NodeProcess {
   std::uint64_t planned_job_ = 0;  // the planning thread's
   std::vector<Item> to_plan_;      // first items of what it plans, in order
   std::size_t next_to_plan_ = 0;
-  std::uint64_t delivered_job_ = 0;  // the delivering thread's
-  std::set<std::uint64_t> told_;     // sessions that were told of a blocked rank
+  std::uint64_t delivered_job_ = 0;            // the delivering thread's
+  std::deque<ServedJobs::Outgoing> outgoing_;  // for the socket's thread
+  std::set<std::uint64_t> told_;               // sessions that were told of a blocked rank
   std::optional<std::int32_t> missing_;
   bool finished_ = false;
 };
