@@ -68,8 +68,8 @@ ROOMS = {
     "loader/node/decoding": {"base", "base/executor", "decode", "transport/wire", "loader/dataset/stores",
                              "loader/dataset", "loader/plan"},
     "loader/node": {"base", "base/executor", "costmodel", "decode", "transport/wire", "transport/protocol",
-                    "transport/zmq", "loader/dataset/names", "loader/dataset", "loader/plan/mixture", "loader/plan", "loader/metrics",
-                    "loader/report", "loader/node/decoding"}
+                    "transport/zmq", "loader/dataset/names", "loader/dataset", "loader/plan/mixture", "loader/plan",
+                    "loader/metrics", "loader/report", "loader/node/decoding"}
                    | BALANCER,
     "loader/config": {"base", "balancer/layout", "loader/dataset/names", "loader/dataset", "loader/plan/mixture",
                       "loader/plan", "loader/node"},

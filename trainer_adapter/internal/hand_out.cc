@@ -125,6 +125,10 @@ void HandOut::hand_over(const HandOver& handed) {
   const auto& position = std::get<Position>(handed.next);
   const auto at = std::ranges::find_if(
       early_, [&](const Microbatch& microbatch) { return microbatch.header.position == position; });
+  if (at == early_.end()) {
+    failure_ = Error(ErrorCode::kInternal, "a microbatch is handed over that was not assembled");
+    return;
+  }
   ready_.emplace_back(std::move(*at));
   early_.erase(at);
 }

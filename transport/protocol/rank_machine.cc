@@ -147,9 +147,12 @@ void RankMachine::fail(const Error& error, RankActions& actions) { fail(error, {
 void RankMachine::fail(const Error& error, const std::optional<Position>& resume_point,
                        RankActions& actions) {
   parts_->membership.answer(error, actions);
-  if (std::exchange(failed_, true)) return;
-  parts_->order.restart();
+  // A node that was silent may say the reason later, after which a welcome mends nothing.
+  const bool first = !std::exchange(failed_, true);
+  if (!first && !parts_->membership.take_silence()) return;
   actions.emplace_back(Fail{error, resume_point});
+  if (!first) return;
+  parts_->order.restart();
   actions.emplace_back(DropIncomplete{});
 }
 

@@ -43,7 +43,7 @@ class RankMachine {
   /// Answers ExplainUnreached. `why` is empty if there is no reason.
   void tell_unreached(const std::string& why, RankActions& actions);
   /// The owner cannot go on, for example because a message could not be read. The first error
-  /// counts.
+  /// counts, unless it was the node's silence.
   void fail(const Error& error, RankActions& actions);
 
   // Events of assembly and shared memory.

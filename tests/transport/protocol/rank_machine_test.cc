@@ -268,6 +268,23 @@ TEST_F(RankMachineTest, FailsAfterSilenceAndRecoversWhenWelcomedAgain) {
   EXPECT_TRUE(take<Recover>().empty()) << "it has recovered";
 }
 
+// The node's own reason, and where training resumes, come behind its silence.
+TEST_F(RankMachineTest, AFailureOfTheNodeReplacesItsSilence) {
+  join();
+  be_silent(2001ms);
+  EXPECT_NE(failure(), "");
+  receive(Failure{ErrorCode::kDraining, "it drains", true, {1, 2, 0}});
+  const auto failed = take<Fail>();
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed.front().error.message(), "the node stops: it drains");
+  EXPECT_EQ(failed.front().resume_point, (Position{1, 2, 0}));
+  receive(Failure{ErrorCode::kIo, "later", false, {}});
+  EXPECT_TRUE(take<Fail>().empty()) << "the reason is known";
+  hello();
+  receive(welcome_of(kNode, kSession + 1));
+  EXPECT_TRUE(take<Recover>().empty());
+}
+
 TEST_F(RankMachineTest, SaysSoonAndThenRegularlyThatTheNodeIsSilent) {
   Welcome patient = welcome_of(kNode, kSession);
   patient.heartbeat_ms = 1000;

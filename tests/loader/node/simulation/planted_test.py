@@ -47,8 +47,8 @@ FAULTS = {
     "a job begins beside clients of the one before": (
         "loader/node/internal/served_jobs.cc", "if (job_ && !alone) {", "if (false) {"),
     "messages of an older session are sent": (
-        "transport/protocol/coordinator.cc", "if (session != 0 && session != holders_.session_of(rank)) return nullptr;",
-        ""),
+        "transport/protocol/coordinator.cc",
+        "if (session != 0 && session != holders_.session_of(rank)) return nullptr;", ""),
 }
 
 
