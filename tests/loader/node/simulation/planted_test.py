@@ -58,8 +58,8 @@ def build_command(build):
     compile_line = next(c["command"] for c in commands if c["file"].endswith("simulation_test.cc"))
     words = [word for word in compile_line.replace('\\"', '"').split()
              if re.match(r"-(std=|W|f|D|I|isystem)", word) and not word.startswith("-Werror")]
-    link = subprocess.run(["ninja", "-t", "commands", "tests/simulation_test"], cwd=build, capture_output=True, text=True,
-                          check=True).stdout.splitlines()[-1]
+    link = subprocess.run(["ninja", "-t", "commands", "tests/simulation_test"], cwd=build, stdout=subprocess.PIPE,
+                          text=True, check=True).stdout.splitlines()[-1]
     libraries = link.split(" tests/simulation_test ", 1)[1].split(" && ")[0].split()
     return words, libraries
 
@@ -81,7 +81,8 @@ class Planted(unittest.TestCase):
         unit.write_text("".join(f'#include "{source}"\n' for source in SOURCES))
         program = directory / "simulation_test"
         subprocess.run([self.compiler, f"-I{directory}", *self.flags, "-O1", "-w", "-o", program, unit,
-                        "-Wl,--allow-multiple-definition", *self.libraries], cwd=self.build, check=True, timeout=TIMEOUT)
+                        "-Wl,--allow-multiple-definition", *self.libraries],
+                       cwd=self.build, check=True, timeout=TIMEOUT)
         run = subprocess.run([program], env=os.environ | {"ISOCOST_SEEDS": str(SEEDS)}, capture_output=True, text=True,
                              timeout=TIMEOUT, check=False)
         found = re.search(r"^seed (\d+)", run.stdout, re.MULTILINE)
