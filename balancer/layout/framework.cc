@@ -36,6 +36,9 @@ std::optional<Framework> framework_from_name(std::string_view name) {
 
 bool runs_encoder_ranks(Framework framework) { return framework == Framework::kAny; }
 
+// Megatron-LM has no flag for them.
+bool trains_adapters(Framework framework) { return framework != Framework::kMegatron; }
+
 bool recomputes_by_stage(Framework framework) { return framework == Framework::kAny; }
 
 bool runs(Framework framework, const JobModel& job, const ModuleDegrees& degrees) {

@@ -30,6 +30,9 @@ bool runs_encoder_ranks(Framework framework);
 /// Returns whether stages may recompute different activations.
 bool recomputes_by_stage(Framework framework);
 
+/// Returns whether the framework trains low-rank adapters.
+bool trains_adapters(Framework framework);
+
 /// Returns whether the framework runs both modules of a job in one pipeline with these degrees.
 bool runs(Framework framework, const JobModel& job, const ModuleDegrees& degrees);
 

@@ -152,17 +152,31 @@ class Search {
       if (!recalled[i]) open.push_back(i);
     }
     std::latch done(static_cast<std::ptrdiff_t>(open.size()));
+    std::vector<std::exception_ptr> thrown(layouts.size());  // no memory, for example
+    const auto attempt = [&thrown, &done](std::size_t i, const auto& task) {
+      try {
+        task();
+        return;
+      } catch (...) {
+        thrown[i] = std::current_exception();
+      }
+      done.count_down();
+    };
     for (const std::size_t i : open) {
-      context_.executor->submit([this, i, &layouts, &round, &found, &done] {
+      const auto score = [this, i, &layouts, &round, &found, &done] {
         if (!context_.stop.stop_requested()) {
-          auto score = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
-                                    round.evaluations);
-          if (score) found[i] = *std::move(score);
+          auto scored = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
+                                     round.evaluations);
+          if (scored) found[i] = *std::move(scored);
         }
         done.count_down();
-      });
+      };
+      attempt(i, [&] { context_.executor->submit([=, &attempt] { attempt(i, score); }); });
     }
     done.wait();
+    for (const std::exception_ptr& error : thrown) {
+      if (error) std::rethrow_exception(error);
+    }
     ISOCOST_TRY(check_stop());
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       const std::optional<LayoutScore>& score = found[i];

@@ -4,15 +4,18 @@
     python3 bench/paper/page.py TABLE"""
 
 import json
+import math
 import pathlib
 import sys
 
 import pictures
 from measures import (
     LARGE,
+    LEAST,
     NAMES,
     PAGE,
     PAPERS,
+    between,
     cell_of,
     factors_of,
     load_ratio,
@@ -134,11 +137,23 @@ PICTURES = {"scaling": scaling_picture, "ratio": ratio_picture, "ablation": abla
             "correction": correction_picture, "solver": solver_picture, "planning": planning_picture}
 
 
+def correction_words(record):
+    """Returns the words of the page about the table of correction."""
+    pairs = [(cell_of(record, share, factor, LEAST), cell_of(record, share, factor, PAPERS))
+             for share in shares_of(record) for factor in factors_of(record)]
+    closed = max(saving(cell) for cell, gated in pairs if not gated["open"])
+    return {"estimate": between((cell["gain"] / saving(cell) for cell, _ in pairs), 1),
+            "closed": f"{math.ceil(1000 * closed) / 10:.1f}",
+            "loss": str(sum(gated["open"] and saving(cell) < PAPERS for cell, gated in pairs))}
+
+
 def write(record, folder):
     """Writes the page, whose tables and pictures are those of the record."""
     words = TEMPLATE.read_text(encoding="utf-8")
     for name, rows in TABLES.items():
         words = words.replace(f"@{name}@", table(rows(record)))
+    for name, text in correction_words(record).items():
+        words = words.replace(f"@{name}@", text)
     (folder / "paper.md").write_text(words.replace("@date@", record["date"]), encoding="utf-8")
     for name, picture in PICTURES.items():
         (folder / f"paper_{name}.svg").write_text(picture(record), encoding="utf-8")

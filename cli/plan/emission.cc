@@ -81,7 +81,8 @@ Status restrict_to_megatron(const LayoutSearchOptions& search) {
                    "out, or use --emit fsdp2");
   }
   for (const ModuleTraining& training : {search.encoder_training, search.llm_training}) {
-    if (training.weights == TrainedWeights::kAdapters) {
+    const bool adapts = training.weights == TrainedWeights::kAdapters;
+    if (adapts && !trains_adapters(Framework::kMegatron)) {
       return refused("--adapters",
                      "Megatron-LM has no flag for low-rank adapters; freeze the module (--freeze), "
                      "or use --emit fsdp2");
@@ -128,6 +129,13 @@ Status restrict_search(const Emission& emission, LayoutSearchOptions& search) {
 Result<std::filesystem::path> emitted_file(const Emission& emission,
                                            const std::filesystem::path& layout) {
   if (emission.framework == Framework::kAny) return std::filesystem::path();
+  // The file is sourced, and names the layout in a comment.
+  const std::string name = layout.filename().string();
+  if (std::ranges::any_of(name, [](unsigned char c) { return c < ' ' || c == 0x7f; })) {
+    return refused("--output",
+                   "its name has a control character; --emit writes a file that names "
+                   "it, so choose another one");
+  }
   std::error_code failed;
   if (std::filesystem::exists(layout, failed) &&
       !std::filesystem::is_regular_file(layout, failed)) {

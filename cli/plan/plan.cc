@@ -8,9 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -227,20 +229,37 @@ Status check_measurement(const PlanArguments& arguments) {
                                               " plans by it, and --force measures the model again");
 }
 
-// Checks that no file is written twice.
-Status check_distinct(const std::vector<std::pair<std::string, std::filesystem::path>>& files) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (files[i].second.empty() || files[i].second == "/dev/null" ||
-          files[i].second.lexically_normal() != files[j].second.lexically_normal()) {
-        continue;
-      }
-      return Error(ErrorCode::kInvalidArgument, files[i].first + " and " + files[j].first +
-                                                    " name one file, " + files[i].second.string() +
+using NamedFiles = std::vector<std::pair<std::string, std::filesystem::path>>;
+
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  if (a.empty() || b.empty() || a == "/dev/null") return false;
+  std::error_code failed;
+  return std::filesystem::weakly_canonical(a, failed) ==
+         std::filesystem::weakly_canonical(b, failed);
+}
+
+// Checks that no file is written twice, or over what is read.
+Status check_distinct(const NamedFiles& written, const NamedFiles& read) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    NamedFiles others(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(i));
+    others.insert(others.end(), read.begin(), read.end());
+    for (const auto& [name, file] : others) {
+      if (!same_file(written[i].second, file)) continue;
+      return Error(ErrorCode::kInvalidArgument, written[i].first + " and " + name +
+                                                    " name one file, " + file.string() +
                                                     ": give each its own");
     }
   }
   return {};
+}
+
+// Returns the files that are read, with the options that name them.
+NamedFiles files_read(const TraceOptions& source) {
+  NamedFiles files = {{"--profile", source.profile}, {"--data-profile", source.data_profile}};
+  std::istringstream traces(source.traces);
+  for (std::string trace; std::getline(traces, trace, ',');) files.emplace_back("--trace", trace);
+  for (const std::string& word : source.data.words) files.emplace_back("--data", word);
+  return files;
 }
 
 // Checks what the work would end in, before it starts. Returns the file that --emit writes.
@@ -252,10 +271,14 @@ Result<std::filesystem::path> check_files(const PlanArguments& arguments,
   ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   ISOCOST_ASSIGN(auto emitted, emitted_file(emission, arguments.output));
   ISOCOST_TRY(check_new_file("--output", emitted, arguments.force));
+  std::filesystem::path measured;
+  if (unmeasured_model(arguments.source)) measured = measured_profile(arguments.output);
   ISOCOST_TRY(check_distinct({{"--output", arguments.output},
                               {"--html", arguments.html},
                               {"--resume", arguments.resume},
-                              {"--emit", emitted}}));
+                              {"--emit", emitted},
+                              {"the model profile beside --output", measured}},
+                             files_read(arguments.source)));
   return emitted;
 }
 

@@ -1,8 +1,7 @@
 #include "decode/shape/recipe_options.h"
 
-#include <iomanip>
-#include <limits>
-#include <sstream>
+#include <array>
+#include <charconv>
 #include <string>
 #include <string_view>
 
@@ -53,9 +52,9 @@ std::string size_flags(const RecipeOptions& options) {
   const auto& given = std::get<Native28Options>(options);
   const auto add = [&](std::string_view flag, auto member) {
     if (given.*member == standard.*member) return;
-    std::ostringstream value;
-    value << std::setprecision(std::numeric_limits<double>::max_digits10) << given.*member;
-    flags += " " + std::string(flag) + " " + value.str();
+    std::array<char, 32> digits{};  // the shortest that read back
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), given.*member).ptr;
+    flags += " " + std::string(flag) + " " + std::string(digits.data(), end);
   };
   add("--max-image-patches", &Native28Options::max_image_patches);
   add("--max-frame-patches", &Native28Options::max_frame_patches);

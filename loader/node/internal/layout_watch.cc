@@ -52,6 +52,10 @@ std::string training_flags(const LayoutSearchOptions& search) {
   return flags;
 }
 
+bool limits_microbatches(const PlanOptions& plan) {
+  return plan.max_tokens > 0 || plan.max_memory > 0 || plan.microbatch_memory > 0;
+}
+
 // Returns whether a mean has moved.
 bool moved(double now, double before) {
   return std::abs(now - before) > LayoutWatch::kMoved * before;
@@ -61,7 +65,8 @@ bool moved(double now, double before) {
 
 LayoutWatch::LayoutWatch(const ServedLayout* layout, const NodeOptions& options, LogSink log)
     : layout_(layout), options_(options), log_(std::move(log)) {
-  if (layout_ == nullptr || layout_->has_experts()) return;  // whose layouts are not planned
+  // Layouts are planned without experts, and without limits of a microbatch.
+  if (layout_ == nullptr || layout_->has_experts() || limits_microbatches(options.plan)) return;
   const RankMemory state = state_memory(layout_->job(), layout_->layout(), layout_->pipeline({}));
   gpu_memory_ =
       gpu_memory_of(layout_->layout(), state, LayoutSearchOptions{}.usable_memory).value_or(0);

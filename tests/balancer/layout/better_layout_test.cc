@@ -71,6 +71,23 @@ TEST_F(BetterLayout, StaysWithTheFramework) {
   EXPECT_EQ(search_like(job_, pipeline_of(2, 4, 2)).framework, Framework::kAny);
 }
 
+// The command of such a search would otherwise be refused.
+TEST_F(BetterLayout, NamesNoFrameworkThatHasNoFileForTheLayout) {
+  Layout megatron = fit_to(Framework::kMegatron, job_, pipeline_of(2, 4, 2));
+  megatron.schedule = Schedule::kZbH1;
+  EXPECT_EQ(search_like(job_, megatron).framework, Framework::kAny);
+  Layout adapted = fit_to(Framework::kMegatron, job_, pipeline_of(2, 1, 8));
+  ASSERT_EQ(search_like(job_, adapted).framework, Framework::kMegatron);
+  adapted.llm_training.weights = TrainedWeights::kAdapters;
+  adapted.llm_training.adapter_rank = 16;
+  EXPECT_EQ(search_like(job_, adapted).framework, Framework::kAny);
+  Layout whole = pipeline_of(1, 1, 16);
+  whole.replicated_optimizer = true;
+  ASSERT_EQ(search_like(job_, whole).framework, Framework::kFsdp2);
+  whole.schedule = Schedule::kGpipe;
+  EXPECT_EQ(search_like(job_, whole).framework, Framework::kAny);
+}
+
 TEST_F(BetterLayout, TrainsAsTheLayoutDoes) {
   Layout layout = pipeline_of(2, 1, 8);
   layout.schedule = Schedule::kZbH1;

@@ -318,6 +318,7 @@ TEST(OptionTable, TheSizesOfARecipeAreFlags) {
     ASSERT_TRUE(spec.set(options, "7"));
     EXPECT_EQ(size_flags(options.decode.recipe), " " + spec.flag() + " 7");
   }
+  EXPECT_EQ(size_flags(Native28Options{.video_fps = 0.1}), " --video-fps 0.1");
   EXPECT_EQ(size_flags(ModelRecipeOptions{.directory = "model", .image_size = {{"max_pixels", 9}}}),
             " --image-size max_pixels=9");
 }

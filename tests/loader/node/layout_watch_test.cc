@@ -166,6 +166,15 @@ TEST_F(LayoutWatchTest, TheCommandPlansTheSameSamples) {
                                     "--profile 'my profile.json'")));
 }
 
+// Another layout might not hold a step: the search knows no such limits.
+TEST_F(LayoutWatchTest, EstimatesNothingWithLimitsOfAMicrobatch) {
+  options_.plan.max_tokens = 1'000'000;
+  serve(deep_layout());
+  train(model_, 2 * LayoutWatch::kPeriod);
+  watch_.reset();  // would wait for a search
+  EXPECT_THAT(log_.lines(), IsEmpty());
+}
+
 TEST_F(LayoutWatchTest, LooksForNoLayoutOfExperts) {
   CostProfile with_experts = CostProfile::stated_default();
   auto& llm = with_experts.modules.at(static_cast<std::size_t>(CostModule::kLlm)).architecture;
