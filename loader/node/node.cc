@@ -171,6 +171,7 @@ class NodeImpl final : public Node {
   std::string name_of(std::int32_t rank) const;
   std::string obstacle() const;
   PageText health() const;
+  PageText liveness() const;
   PageText readiness() const;
 
   MemoryBudget budget_;  // of samples, which the job and the cost model among the parts hold
@@ -273,6 +274,7 @@ Status NodeImpl::open_metrics() {
            {"/status.json", "application/json", [this] { return status_json(metrics()); }},
            {"/profile.json", "application/json", [this] { return parts_.model->profile_json(); }},
            {"/healthz", "text/plain; charset=utf-8", [this] { return health(); }},
+           {"/livez", "text/plain; charset=utf-8", [this] { return liveness(); }},
            {"/readyz", "text/plain; charset=utf-8", [this] { return readiness(); }},
            {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
   if (!address.loopback) {
@@ -482,6 +484,16 @@ PageText NodeImpl::health() const {
   const StallWatch::Stall stall = stall_watch_->stall();
   if (stall.seconds <= 0) return {"ok\n"};
   return {fmt::format("stalled for {:.0f} s: {}\n", stall.seconds, stall.obstacle), false};
+}
+
+// A node whose training stands still may be in order, and to start it again would not help. One
+// whose socket's thread hangs serves nobody any more.
+PageText NodeImpl::liveness() const {
+  const auto since = server_->since_last_turn();
+  if (since <= parts_.options.service.heartbeat_timeout) return {"ok\n"};
+  return {fmt::format("the socket's thread has not run for {:.0f} s\n",
+                      std::chrono::duration<double>(since).count()),
+          false};
 }
 
 PageText NodeImpl::readiness() const {

@@ -148,12 +148,13 @@ class Bucket(ShardTest):
                 if microbatch.step == 3 and state is None:
                     state = json.dumps(loader.state_dict(after=microbatch))
                     pages = [urllib.request.urlopen(urllib.parse.urljoin(metrics, page), timeout=TIMEOUT).read()
-                             for page in ("/metrics", "/status.json", "/healthz")]
+                             for page in ("/metrics", "/status.json", "/healthz", "/livez")]
                     workers = pathlib.Path(f"/proc/{node.pid}/task/{node.pid}/children").read_text().split()
                     started = [pathlib.Path(f"/proc/{worker}/{what}").read_bytes() for worker in workers
                                for what in ("environ", "cmdline")]
         node.wait(TIMEOUT)
         self.assertTrue(workers)
+        self.assertEqual(pages[-1], b"ok\n")
         told = [state.encode(), *pages, *started]
         kept = [path for path in self.root.rglob("*") if path.is_file() and path != mixture]
         self.assertTrue(any(path.suffix == ".entry" for path in kept))

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <deque>
 #include <random>
@@ -14,7 +15,6 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "base/counted.h"
 #include "base/mutex.h"
 #include "base/range.h"
 #include "base/thread_name.h"
@@ -91,6 +91,9 @@ class ServerImpl final : public Server {
   }
   void notify_all(const Notice& notice) override { queue(kEveryRank, 0, one_message(notice)); }
   void fail(const Error& error, const std::optional<Position>& resume_point) override;
+  std::chrono::nanoseconds since_last_turn() const override {
+    return Clock::now().time_since_epoch() - std::chrono::nanoseconds(last_turn_);
+  }
   std::uint64_t microbatches_shared() const override {
     return blocks_ ? blocks_->microbatches() : 0;
   }
@@ -131,6 +134,7 @@ class ServerImpl final : public Server {
   std::deque<MessageToRank> outgoing_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ ISOCOST_GUARDED_BY(mutex_);
 
+  std::atomic<std::int64_t> last_turn_ = Clock::now().time_since_epoch().count();
   std::unique_ptr<BlockSender> blocks_;  // null: no memory is shared
   Wake wake_;
   zmq::context_t context_{options_.io_threads};
@@ -235,6 +239,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
     if (gate_ && (items.back().revents & ZMQ_POLLIN) != 0) {
       if (const auto refused = gate_->answer()) warn(*refused);
     }
+    last_turn_ = Clock::now().time_since_epoch().count();
     if (blocks_) blocks_->serve();
     wake_.drain();
     receive_all();

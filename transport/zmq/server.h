@@ -88,6 +88,9 @@ class Server {
   /// can resume if that is known: at the first step that is not delivered.
   virtual void fail(const Error& error, const std::optional<Position>& resume_point = {}) = 0;
 
+  /// Returns the time since the thread last looked at its sockets, which it does at least once a
+  /// heartbeat: a longer time means that it hangs.
+  virtual std::chrono::nanoseconds since_last_turn() const = 0;
   /// Returns the number of microbatches that went in shared memory.
   virtual std::uint64_t microbatches_shared() const = 0;
 };

@@ -44,6 +44,7 @@ class RecordingServer final : public Server {
   void fail(const Error& error, const std::optional<Position>& /*resume_point*/) override {
     note("fail " + error.message(), 0);
   }
+  std::chrono::nanoseconds since_last_turn() const override { return {}; }
   std::uint64_t microbatches_shared() const override { return 0; }
 
   std::vector<std::string> sent() const {

@@ -408,6 +408,27 @@ TEST(Server, ReleasesMicrobatchesThatNobodyReceives) {
   EXPECT_EQ(keep.use_count(), 1);
 }
 
+TEST(Server, TellsHowLongItsThreadHasHung) {
+  std::latch hangs(1);
+  std::latch goes_on(1);
+  const auto server = Server::create(quick(), admit_ranks(two_ranks()),
+                                     [&](const ClientEvent& event) {
+                                       if (!std::holds_alternative<ClientJoined>(event)) return;
+                                       hangs.count_down();
+                                       goes_on.wait();
+                                     },
+                                     {})
+                          .value();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_LT(server->since_last_turn(), milliseconds(250)) << "it looks each heartbeat";
+  RawPeer peer(server->endpoint());
+  peer.send(Hello());
+  hangs.wait();
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_GE(server->since_last_turn(), milliseconds(300));
+  goes_on.count_down();
+}
+
 class IpcPath : public testing::Test {
  protected:
   ServerOptions at(const std::string& name) const {
