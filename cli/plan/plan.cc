@@ -20,6 +20,7 @@
 #include "base/executor/executor.h"
 #include "base/fingerprint.h"
 #include "base/output_file.h"
+#include "base/units.h"
 #include "cli/common/console.h"
 #include "cli/common/exit_status.h"
 #include "cli/common/number_range.h"
@@ -143,10 +144,13 @@ Status score_on_fresh_batches(const PlanArguments& arguments, const JobModel& jo
 Result<JobModel> job_of(PlanArguments& arguments) {
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
-  ISOCOST_ASSIGN(job.cluster.gpu_memory, parse_bytes(arguments.gpu_memory));
-  if (job.cluster.gpu_memory <= 0) {
+  auto memory = parse_bytes(arguments.gpu_memory);
+  if (!memory) return std::move(memory).error().with_context("--gpu-memory");
+  job.cluster.gpu_memory = *memory;
+  if (job.cluster.gpu_memory < kMiB) {
     return Error(ErrorCode::kInvalidArgument,
-                 "--gpu-memory is '" + arguments.gpu_memory + "'; it must be above 0");
+                 "--gpu-memory is '" + arguments.gpu_memory +
+                     "', which is no memory of a GPU: give its unit, as in 80GiB");
   }
   const auto schedule = schedule_from_name(arguments.schedule);
   if (!schedule || *schedule == Schedule::kInterleaved1F1B) {

@@ -147,6 +147,8 @@ class Planner(unittest.TestCase):
                 ("--html and --trace name one file", "--html", PHOTOS, "--force"),
                 ("--output and --trace name one file", "--output", PHOTOS, "--force"),
                 ("its name has a control character", "--emit", "megatron", "--output", f"{self.folder}/n\necho x.json"),
+                ("--gpu-memory is '80', which is no memory of a GPU: give its unit", "--gpu-memory", "80"),
+                ("--gpu-memory: '-4GiB' is not a size", "--gpu-memory=-4GiB"),
                 ("--budget says how long --model is measured", "--budget", "5m"),
                 ("no flag for low-rank adapters; freeze the module", "--emit", "megatron", "--adapters", "llm=8"),
                 ("for 1f1b alone", "--emit", "megatron", "--schedule", "zb-h1"),
