@@ -36,9 +36,9 @@ ModuleTraining training_now(const JobModel& job, CostModule module, ModuleTraini
 Framework framework_of(const JobModel& job, const Layout& present) {
   if (present.encoder_place != EncoderPlacement::kLlmRanks) return Framework::kAny;
   if (present.schedule != Schedule::k1F1B) return Framework::kAny;  // files are for 1f1b alone
+  const bool adapts = present.encoder_training.weights == TrainedWeights::kAdapters ||
+                      present.llm_training.weights == TrainedWeights::kAdapters;
   for (const Framework framework : {Framework::kFsdp2, Framework::kMegatron}) {
-    const bool adapts = present.encoder_training.weights == TrainedWeights::kAdapters ||
-                        present.llm_training.weights == TrainedWeights::kAdapters;
     if (adapts && !trains_adapters(framework)) continue;
     if (runs(framework, job, present.llm) && fit_to(framework, job, present) == present) {
       return framework;

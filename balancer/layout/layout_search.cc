@@ -153,25 +153,29 @@ class Search {
     }
     std::latch done(static_cast<std::ptrdiff_t>(open.size()));
     std::vector<std::exception_ptr> thrown(layouts.size());  // no memory, for example
-    const auto attempt = [&thrown, &done](std::size_t i, const auto& task) {
+    const auto succeeds = [&thrown](std::size_t i, const auto& task) {
       try {
         task();
-        return;
+        return true;
       } catch (...) {
         thrown[i] = std::current_exception();
+        return false;
       }
-      done.count_down();
     };
     for (const std::size_t i : open) {
-      const auto score = [this, i, &layouts, &round, &found, &done] {
-        if (!context_.stop.stop_requested()) {
-          auto scored = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
-                                     round.evaluations);
-          if (scored) found[i] = *std::move(scored);
-        }
-        done.count_down();
+      const auto score = [this, i, &layouts, &round, &found] {
+        if (context_.stop.stop_requested()) return;
+        auto scored = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
+                                   round.evaluations);
+        if (scored) found[i] = *std::move(scored);
       };
-      attempt(i, [&] { context_.executor->submit([=, &attempt] { attempt(i, score); }); });
+      const auto submit = [&] {
+        context_.executor->submit([i, score, &succeeds, &done] {
+          succeeds(i, score);
+          done.count_down();
+        });
+      };
+      if (!succeeds(i, submit)) done.count_down();
     }
     done.wait();
     for (const std::exception_ptr& error : thrown) {

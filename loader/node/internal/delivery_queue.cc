@@ -283,7 +283,7 @@ std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
 std::optional<std::int32_t> DeliveryQueue::untold_absent_rank() const {
   for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
     const Rank& rank = ranks_[receiver];
-    if (rank.present || !rank.acknowledged || entry_at(rank.done) == nullptr) continue;
+    if (rank.present || entry_at(rank.done) == nullptr) continue;
     if (is_last_end(rank.done)) return static_cast<std::int32_t>(receiver);
   }
   return std::nullopt;

@@ -270,6 +270,18 @@ TEST(DeliveryQueue, ExcusesALostRankThatLacksTheEndAlone) {
   EXPECT_TRUE(queue.finished());
 }
 
+// A state that was saved after the last epoch begins such a job.
+TEST(DeliveryQueue, ExcusesALostRankOfAJobWithoutSteps) {
+  DeliveryQueue queue(2);
+  queue.push(end_of_epoch(0, true));
+  for (const std::int32_t rank : {0, 1}) queue.join(rank, {});
+  queue.leave(0, false);
+  EXPECT_EQ(drain(queue), (Texts{"1:end 0"}));
+  EXPECT_EQ(queue.untold_absent_rank(), 0);
+  queue.excuse(0);
+  EXPECT_TRUE(queue.finished());
+}
+
 // The end may be lost with the connection that it was sent on.
 TEST(DeliveryQueue, RepeatsAnEndUntilTheRankTrainsInALaterEpoch) {
   DeliveryQueue queue(1);
@@ -599,8 +611,8 @@ class PlainQueue {
     return entries_[entry].is_end ? state.acked > At{entry + 1, 0}
                                   : state.acked >= At{entry + 1, 0};
   }
-  // Nothing is sent again that all are done with. A client that joins anew is not told of the epoch in
-  // which another one has trained before it.
+  // Nothing is sent again that all are done with. A client that joins anew is not told of the epoch
+  // in which another one has trained before it.
   void skip() {
     for (State& state : ranks_) {
       state.at = std::max(state.at, At{dropped(), 0});

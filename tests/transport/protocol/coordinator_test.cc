@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/transport/protocol/hello_of.h"
 #include "transport/wire/messages.h"
 #include "transport/wire/wire.h"
 
@@ -20,13 +21,6 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Hello hello_of(std::int32_t rank, std::uint8_t client) {
-  Hello hello;
-  hello.rank = rank;
-  hello.client_id.fill(client);
-  return hello;
-}
 
 class CoordinatorTest : public testing::Test {
  protected:

@@ -8,17 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "tests/transport/protocol/hello_of.h"
+
 namespace isocost {
 namespace {
 
 using std::chrono::milliseconds;
-
-Hello hello_of(std::int32_t rank, std::uint8_t client) {
-  Hello hello;
-  hello.rank = rank;
-  hello.client_id.fill(client);
-  return hello;
-}
 
 class RankHoldersTest : public testing::Test {
  protected:
